@@ -1,0 +1,77 @@
+"""The adjacency network: an embedding of goal space in which distance tells what is within k steps (Eq. 10, 11)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from hrac.config import AdjacencyConfig
+from hrac.nets import MLP, descend
+
+
+class AdjacencyState(NamedTuple):
+    """The embedding psi and its optimiser's state."""
+
+    embedding: MLP
+    opt_state: optax.OptState
+
+
+class PairBatch(NamedTuple):
+    """Pairs of positions, whether each is adjacent, and its weight in the mean."""
+
+    first: Float[Array, "*n goal"]
+    second: Float[Array, "*n goal"]
+    adjacent: Bool[Array, "*n"]
+    weight: Float[Array, "*n"]
+
+
+def optimiser(cfg: AdjacencyConfig) -> optax.GradientTransformation:
+    """Adam, Table 3."""
+    return optax.adam(cfg.learning_rate)
+
+
+def init(key: PRNGKeyArray, dimensions: int, cfg: AdjacencyConfig) -> AdjacencyState:
+    """An untrained network."""
+    embedding = MLP.init(key, (dimensions, *cfg.hidden, cfg.embedding_dim))
+    return AdjacencyState(embedding, optimiser(cfg).init(embedding))  # type: ignore[arg-type]
+
+
+def distance(embedding: MLP, first: Float[Array, " goal"], second: Float[Array, " goal"]) -> Float[Array, ""]:
+    """|| psi(g1) - psi(g2) ||, the one learned distance: below epsilon within k steps, above epsilon + delta beyond."""
+    return _norm(embedding(first) - embedding(second))
+
+
+def contrastive_loss(
+    apart: Float[Array, ""], adjacent: Bool[Array, ""], epsilon: float, delta: float
+) -> Float[Array, ""]:
+    """Eq. 11 for one pair at embedding distance `apart`:  l max(d - eps, 0) + (1 - l) max(eps + delta - d, 0)."""
+    return jnp.where(adjacent, jax.nn.relu(apart - epsilon), jax.nn.relu(epsilon + delta - apart))
+
+
+def update(state: AdjacencyState, batch: PairBatch, cfg: AdjacencyConfig) -> tuple[AdjacencyState, Float[Array, ""]]:
+    """One gradient step on a weighted minibatch of pairs."""
+
+    def loss(embedding: MLP) -> Float[Array, ""]:
+        apart = jax.vmap(distance, (None, 0, 0))(embedding, batch.first, batch.second)
+        losses = jax.vmap(contrastive_loss, (0, 0, None, None))(apart, batch.adjacent, cfg.epsilon, cfg.delta)
+        return jnp.mean(batch.weight * losses)
+
+    value, grads = jax.value_and_grad(loss)(state.embedding)
+    return AdjacencyState(*descend(optimiser(cfg), grads, state.opt_state, state.embedding)), value
+
+
+def accuracy(
+    embedding: MLP, cells: Float[Array, "cells goal"], truth: Bool[Array, "cells cells"], threshold: float
+) -> Float[Array, ""]:
+    """Share of the pairs of different cells whose judged adjacency is the true one."""
+    points = jax.vmap(embedding)(cells)
+    apart = jax.vmap(jax.vmap(lambda a, b: _norm(a - b), (None, 0)), (0, None))(points, points)
+    right = ((apart < threshold) == truth) & ~jnp.eye(len(cells), dtype=bool)
+    return jnp.sum(right.astype(jnp.float32)) / (len(cells) * (len(cells) - 1))
+
+
+def _norm(x: Float[Array, " n"]) -> Float[Array, ""]:
+    # The small constant keeps the gradient finite where a pair coincides.
+    return jnp.sqrt(jnp.sum(x * x) + 1e-12)

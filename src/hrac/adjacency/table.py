@@ -1,0 +1,113 @@
+"""The k-step adjacency relation of the explored cells, grown from trajectories and stored sparsely.
+
+Goal space, of any dimension and extent, is cut into cells. Two cells are adjacent when some trajectory was in both at
+most k steps apart; a cell is adjacent to itself. The relation is kept as one sorted array of pair codes, so its memory
+grows with the number of adjacent pairs, not with the square of the explored cells.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cells = NDArray[np.int64]
+Codes = NDArray[np.int64]
+
+_SHIFT = 32
+"""A pair of cells (i, j), i < j, is the code i * 2**32 + j: codes sort by i, and hold 2**31 cells."""
+
+
+class AdjacencyTable:
+    """Explored cells and which of them are adjacent.
+
+    >>> table = AdjacencyTable(k=2, cell_size=1.0, dimensions=1)
+    >>> table.update(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 0, 0]))
+    >>> table.cells.ravel().tolist()
+    [0, 1, 2, 3]
+    >>> table.adjacent(np.array([0, 0, 3, 2]), np.array([2, 3, 1, 2])).tolist()
+    [True, False, True, True]
+    """
+
+    def __init__(self, k: int, cell_size: float, dimensions: int) -> None:
+        self.k = k
+        self.cell_size = cell_size
+        self.cells: Cells = np.empty((0, dimensions), dtype=np.int64)
+        self.pairs: Codes = np.empty(0, dtype=np.int64)
+        """Sorted codes of the adjacent pairs of different cells."""
+        self._index: dict[bytes, int] = {}
+
+    @classmethod
+    def restore(cls, k: int, cell_size: float, cells: Cells, pairs: Codes) -> "AdjacencyTable":
+        """The table that had these `cells` and `pairs`."""
+        table = cls(k, cell_size, cells.shape[1])
+        table._index_of(cells)
+        table.pairs = pairs
+        return table
+
+    def cell_of(self, positions: NDArray[np.floating]) -> Cells:
+        """The cell around each position: cell c spans [c - 1/2, c + 1/2) cell sizes in each dimension."""
+        return np.floor(np.asarray(positions, dtype=np.float64) / self.cell_size + 0.5).astype(np.int64)
+
+    def centre_of(self, cells: Cells) -> NDArray[np.float32]:
+        """Positions of the cells' centres."""
+        return (cells * self.cell_size).astype(np.float32)
+
+    def update(self, positions: NDArray[np.floating], episodes: NDArray[np.integer]) -> None:
+        """Add what trajectories show: (steps, dimensions) positions, each with the number of the episode it is from.
+
+        Steps of an episode stand next to each other in time order; different episodes have different numbers.
+        """
+        if len(positions) == 0:
+            return
+        if not np.isfinite(positions).all():
+            raise ValueError("positions must be finite to be put into cells")
+        ids = self._index_of(self.cell_of(positions))
+        found = [self.pairs]
+        for apart in range(1, min(self.k, len(ids) - 1) + 1):
+            same = episodes[apart:] == episodes[:-apart]
+            a, b = ids[:-apart][same], ids[apart:][same]
+            found.append(np.unique(_encode(a[a != b], b[a != b])))
+        # Timsort merges the long sorted runs in linear time.
+        codes = np.sort(np.concatenate(found), kind="stable")
+        self.pairs = codes[np.concatenate([[True], codes[1:] != codes[:-1]])] if len(codes) else codes
+
+    def adjacent(self, i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Whether the cells with these indices are adjacent, elementwise."""
+        i, j = np.asarray(i, np.int64), np.asarray(j, np.int64)
+        if len(self.pairs) == 0:
+            return i == j
+        codes = _encode(i, j)
+        place = np.minimum(np.searchsorted(self.pairs, codes), len(self.pairs) - 1)
+        return (i == j) | (self.pairs[place] == codes)
+
+    def decode(self, codes: Codes) -> tuple[Cells, Cells]:
+        """The cell indices (i, j) of pair codes."""
+        return codes >> _SHIFT, codes & ((1 << _SHIFT) - 1)
+
+    @property
+    def num_pairs(self) -> int:
+        """Unordered pairs of explored cells, each cell with itself included: an epoch's worth."""
+        n = len(self.cells)
+        return n * (n + 1) // 2
+
+    @property
+    def num_adjacent(self) -> int:
+        """How many of those are adjacent."""
+        return len(self.pairs) + len(self.cells)
+
+    def _index_of(self, cells: Cells) -> Cells:
+        """Index of each row, new cells being added in order of appearance."""
+        unique, first, inverse = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+        ids = np.empty(len(unique), dtype=np.int64)
+        new = []
+        for u in np.argsort(first, kind="stable"):
+            key = unique[u].tobytes()
+            if key not in self._index:
+                self._index[key] = len(self._index)
+                new.append(unique[u])
+            ids[u] = self._index[key]
+        if new:
+            self.cells = np.concatenate([self.cells, np.stack(new)])
+        return ids[inverse.reshape(-1)]
+
+
+def _encode(i: Cells, j: Cells) -> Codes:
+    return (np.minimum(i, j) << _SHIFT) | np.maximum(i, j)

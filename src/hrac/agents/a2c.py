@@ -1,0 +1,92 @@
+"""The controller's learner on the grid worlds: A2C on the intrinsic reward, within one subgoal's window.
+
+Returns are summed to the end of the window and not bootstrapped past it, as in the published code: a subgoal is an episode
+of at most k steps of its own.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from hrac.config import ControllerConfig
+from hrac.nets import MLP, descend
+
+Metrics = dict[str, Array]
+
+
+class ControllerStep(NamedTuple):
+    """One step of the controller: what it saw, did and then earned until its window's end."""
+
+    obs: Float[Array, "*n obs"]
+    subgoal: Float[Array, "*n goal"]
+    action: Int[Array, "*n"]
+    ret: Float[Array, "*n"]
+    valid: Bool[Array, "*n"]
+    """Whether the step counts."""
+
+
+class A2CState(NamedTuple):
+    """Actor, critic and the optimiser's state."""
+
+    actor: MLP
+    critic: MLP
+    opt_state: optax.OptState
+
+
+def init(key: PRNGKeyArray, obs_dim: int, goal_dim: int, num_actions: int, cfg: ControllerConfig) -> A2CState:
+    """Untrained networks."""
+    key_actor, key_critic = jax.random.split(key)
+    actor = MLP.init(key_actor, (obs_dim + goal_dim, *cfg.hidden, num_actions))
+    critic = MLP.init(key_critic, (obs_dim + goal_dim, *cfg.hidden, 1))
+    return A2CState(actor, critic, _optimiser(cfg).init((actor, critic)))  # type: ignore[arg-type]
+
+
+def _optimiser(cfg: ControllerConfig) -> optax.GradientTransformation:
+    return optax.adam(cfg.learning_rate)
+
+
+def logits(actor: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, " actions"]:
+    """Unnormalised log-probabilities of the actions."""
+    return actor(jnp.concatenate([obs, subgoal]))
+
+
+def returns_to_window_end(
+    rewards: Float[Array, " time"], last: Bool[Array, " time"], discount: float, k: int
+) -> Float[Array, " time"]:
+    """R_t = sum of discount^i r_{t+i} up to the window's last step, for windows of at most k steps."""
+    lag = jnp.arange(k)
+    index = jnp.arange(len(rewards))[:, None] + lag[None, :]
+    padded_rewards = jnp.pad(rewards, (0, k))
+    ended = jnp.cumsum(jnp.pad(last, (0, k)).astype(jnp.int32)[index], axis=1)
+    open_before = jnp.pad(ended[:, :-1], ((0, 0), (1, 0))) == 0
+    weights = jnp.asarray(discount, jnp.float32) ** lag.astype(jnp.float32)
+    return jnp.sum(jnp.where(open_before, padded_rewards[index], 0.0) * weights[None, :], axis=1)
+
+
+def loss(
+    networks: tuple[MLP, MLP], steps: ControllerStep, cfg: ControllerConfig
+) -> tuple[Float[Array, ""], Metrics]:
+    """-A log pi(a|s,g) + A^2 - entropy_weight H(pi), with A = R - V(s,g), averaged over the valid steps."""
+    actor, critic = networks
+
+    def one(step: ControllerStep) -> tuple[Array, Array, Array]:
+        log_probs = jax.nn.log_softmax(logits(actor, step.obs, step.subgoal))
+        advantage = step.ret - critic(jnp.concatenate([step.obs, step.subgoal]))[0]
+        entropy = -jnp.sum(jnp.exp(log_probs) * log_probs)
+        return -jax.lax.stop_gradient(advantage) * log_probs[step.action], advantage**2, entropy
+
+    weight = steps.valid.astype(jnp.float32) / jnp.maximum(jnp.sum(steps.valid), 1).astype(jnp.float32)
+    policy_loss, value_loss, entropy = (jnp.sum(weight * term) for term in jax.vmap(one)(steps))
+    metrics = {"controller/policy_loss": policy_loss, "controller/value_loss": value_loss, "controller/entropy": entropy}
+    return policy_loss + value_loss - cfg.entropy_weight * entropy, metrics
+
+
+def update(state: A2CState, steps: ControllerStep, cfg: ControllerConfig) -> tuple[A2CState, Metrics]:
+    """One gradient step over all the steps."""
+    networks = (state.actor, state.critic)
+    grads, metrics = jax.grad(loss, has_aux=True)(networks, steps, cfg)
+    (actor, critic), opt_state = descend(_optimiser(cfg), grads, state.opt_state, networks)
+    return A2CState(actor, critic, opt_state), metrics

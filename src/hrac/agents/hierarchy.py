@@ -1,0 +1,129 @@
+"""The two levels together (Algorithm 1): who proposes what, who acts, and what is learned from a round.
+
+    act    for every step of every copy:
+             clock 0: the manager proposes a subgoal           propose (explore) / propose_greedy (evaluate)
+             else: the subgoal is carried on by h              SubgoalSpace.transition
+             the controller acts for it                        act
+    learn  after a round of n steps:
+             1 controller update over the windows that ended   a2c.update
+             n / k manager updates on minibatches of windows   td3.update
+    The adjacency network is trained apart, every C steps      adjacency.learn
+
+Everything is for one run; the training loop maps it over runs.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from hrac.adjacency import network
+from hrac.adjacency.network import AdjacencyState
+from hrac.agents import a2c, td3
+from hrac.agents.a2c import A2CState, ControllerStep
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.agents.td3 import Metrics, TD3State, Window
+from hrac.config import Config
+
+
+class AgentState(NamedTuple):
+    """All that is learned in one run."""
+
+    manager: TD3State
+    controller: A2CState
+    adjacency: AdjacencyState
+
+
+class Intent(NamedTuple):
+    """What the hierarchy keeps between two steps of an episode."""
+
+    subgoal: Float[Array, "*n goal"]
+    clock: Int[Array, "*n"]
+    """Steps since the last proposal; at 0 a new subgoal is due."""
+
+
+def init(key: PRNGKeyArray, obs_dim: int, num_actions: int, space: SubgoalSpace, cfg: Config) -> AgentState:
+    """An untrained agent."""
+    key_manager, key_controller, key_adjacency = jax.random.split(key, 3)
+    return AgentState(
+        manager=td3.init(key_manager, obs_dim, space, cfg.manager),
+        controller=a2c.init(key_controller, obs_dim, space.dimensions, num_actions, cfg.controller),
+        adjacency=network.init(key_adjacency, space.dimensions, cfg.adjacency),
+    )
+
+
+def judged_adjacent(
+    agent: AgentState, subgoal: Float[Array, " goal"], position: Float[Array, " goal"], space: SubgoalSpace, cfg: Config
+) -> Bool[Array, ""]:
+    """Whether the adjacency network takes the subgoal to be within k steps."""
+    apart = network.distance(agent.adjacency.embedding, position, space.target(subgoal, position))
+    return apart < cfg.adjacency.threshold
+
+
+def propose_greedy(agent: AgentState, obs: Float[Array, " obs"], space: SubgoalSpace) -> Float[Array, " goal"]:
+    """The manager's subgoal without noise."""
+    return td3.act(agent.manager.actor, obs, space)
+
+
+def propose(
+    key: PRNGKeyArray, agent: AgentState, obs: Float[Array, " obs"], ready: Bool[Array, ""], space: SubgoalSpace, cfg: Config
+) -> Float[Array, " goal"]:
+    """A subgoal to explore with: uniform over the map until learning starts (`ready`), then the manager's with noise.
+
+    Of several noisy candidates, a random one among those judged adjacent is taken; if there is none, the plain subgoal.
+    """
+    key_uniform, key_noise, key_pick = jax.random.split(key, 3)
+    position = space.phi(obs)
+    plain = propose_greedy(agent, obs, space)
+    keys = jax.random.split(key_noise, cfg.manager.candidates)
+    noisy = jax.vmap(lambda k: space.perturb(k, plain, cfg.manager.noise_sigma))(keys)
+    if cfg.manager.candidates == 1:
+        chosen = noisy[0]
+    else:
+        adjacent = jax.vmap(lambda subgoal: judged_adjacent(agent, subgoal, position, space, cfg))(noisy)
+        lottery = jnp.where(adjacent, jax.random.uniform(key_pick, adjacent.shape), -1.0)
+        chosen = jnp.where(jnp.any(adjacent), noisy[jnp.argmax(lottery)], plain)
+    return jnp.where(ready, chosen, space.uniform(key_uniform, position))
+
+
+def act(
+    key: PRNGKeyArray, agent: AgentState, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]
+) -> Int[Array, ""]:
+    """The controller's action: a draw from its policy."""
+    return jax.random.categorical(key, a2c.logits(agent.controller.actor, obs, subgoal))
+
+
+def carry_on(
+    intent: Intent, obs: Array, next_obs: Array, last: Bool[Array, ""], space: SubgoalSpace
+) -> Intent:
+    """The intent for the next step: the subgoal seen from there, or a new one due when the window is over."""
+    subgoal = space.transition(intent.subgoal, space.phi(obs), space.phi(next_obs))
+    return Intent(subgoal, jnp.where(last, 0, intent.clock + 1))
+
+
+def learn(
+    key: PRNGKeyArray,
+    agent: AgentState,
+    steps: ControllerStep,
+    sample_windows: Callable[[PRNGKeyArray], Window],
+    manager_updates: int,
+    space: SubgoalSpace,
+    cfg: Config,
+) -> tuple[AgentState, Metrics]:
+    """One controller update over a round's steps, then the manager's updates on minibatches of windows."""
+    controller, controller_metrics = a2c.update(agent.controller, steps, cfg.controller)
+
+    def distance(first: Array, second: Array) -> Array:
+        return network.distance(agent.adjacency.embedding, first, second)
+
+    def one(manager: TD3State, indexed: tuple[Array, PRNGKeyArray]) -> tuple[TD3State, Metrics]:
+        index, key_batch = indexed
+        with_value = index % cfg.manager.value_every_gradient_steps == 0
+        return td3.update(manager, distance, sample_windows(key_batch), with_value, space, cfg.manager)
+
+    xs = (jnp.arange(manager_updates), jax.random.split(key, manager_updates))
+    manager, manager_metrics = jax.lax.scan(one, agent.manager, xs)
+    metrics = controller_metrics | jax.tree.map(jnp.mean, manager_metrics)
+    return agent._replace(manager=manager, controller=controller), metrics

@@ -1,0 +1,153 @@
+"""The manager's learner: TD3 over windows of k steps, with the adjacency loss in its actor (Eq. 12, 13).
+
+On the grid worlds, as in the published code: squared error, no target smoothing, targets moved after every update, the
+actor's value term (by the first critic) every `value_every_gradient_steps` updates and its adjacency term at each.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.config import ManagerConfig
+from hrac.nets import MLP, descend, soft_update
+
+Metrics = dict[str, Array]
+Distance = Callable[[Float[Array, " goal"], Float[Array, " goal"]], Float[Array, ""]]
+
+
+class Window(NamedTuple):
+    """The manager's transition: one subgoal and what became of it, over k steps or fewer where the episode ended."""
+
+    obs: Float[Array, "*n obs"]
+    subgoal: Float[Array, "*n goal"]
+    reward: Float[Array, "*n"]
+    next_obs: Float[Array, "*n obs"]
+    bootstrap: Bool[Array, "*n"]
+    """Whether the value of `next_obs` counts: the episode went on."""
+
+
+class TD3State(NamedTuple):
+    """Actor, twin critics (one MLP with a leading axis of 2), their slow copies and the optimisers' states."""
+
+    actor: MLP
+    critics: MLP
+    target_actor: MLP
+    target_critics: MLP
+    actor_opt: optax.OptState
+    critic_opt: optax.OptState
+
+
+def init(key: PRNGKeyArray, obs_dim: int, space: SubgoalSpace, cfg: ManagerConfig) -> TD3State:
+    """Untrained networks."""
+    key_actor, key_critics = jax.random.split(key)
+    actor = MLP.init(key_actor, (obs_dim, *cfg.hidden, space.dimensions))
+    sizes = (obs_dim + space.dimensions, *cfg.hidden, 1)
+    critics = jax.vmap(lambda k: MLP.init(k, sizes))(jax.random.split(key_critics))
+    copy = jax.tree.map(jnp.copy, (actor, critics))  # donated buffers must not be shared
+    return TD3State(
+        actor, critics, *copy, _actor_optimiser(cfg).init(actor), _critic_optimiser(cfg).init(critics)  # type: ignore[arg-type]
+    )
+
+
+def _actor_optimiser(cfg: ManagerConfig) -> optax.GradientTransformation:
+    return optax.adam(cfg.actor_learning_rate)
+
+
+def _critic_optimiser(cfg: ManagerConfig) -> optax.GradientTransformation:
+    return optax.adam(cfg.critic_learning_rate)
+
+
+def act(actor: MLP, obs: Float[Array, " obs"], space: SubgoalSpace) -> Float[Array, " goal"]:
+    """The subgoal proposed, without noise."""
+    return space.squash(actor(obs))
+
+
+def values(critics: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, "2"]:
+    """Both critics' values of a subgoal."""
+    return jax.vmap(lambda critic: critic(jnp.concatenate([obs, subgoal]))[0])(critics)
+
+
+def first_value(critics: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
+    """The first critic's value alone."""
+    return jax.tree.map(lambda leaf: leaf[0], critics)(jnp.concatenate([obs, subgoal]))[0]
+
+
+def critic_target(state: TD3State, window: Window, space: SubgoalSpace, cfg: ManagerConfig) -> Float[Array, ""]:
+    """y = r + gamma min_i Q'_i(s', pi'(s')), without the second term where the episode ended."""
+    next_subgoal = act(state.target_actor, window.next_obs, space)
+    next_value = jnp.min(values(state.target_critics, window.next_obs, next_subgoal))
+    return cfg.reward_scale * window.reward + cfg.discount * jnp.where(window.bootstrap, next_value, 0.0)
+
+
+def critic_loss(
+    critics: MLP, targets: Float[Array, " batch"], batch: Window
+) -> tuple[Float[Array, ""], Metrics]:
+    """Squared error of both critics, summed over the two."""
+    predicted = jax.vmap(lambda window: values(critics, window.obs, window.subgoal))(batch)
+    loss = jnp.mean(jnp.sum((predicted - targets[:, None]) ** 2, axis=1))
+    return loss, {"manager/critic_loss": loss, "manager/value": jnp.mean(predicted)}
+
+
+def actor_loss(
+    actor: MLP, critics: MLP, distance: Distance, batch: Window, space: SubgoalSpace, cfg: ManagerConfig, with_value: bool
+) -> tuple[Float[Array, ""], Metrics]:
+    """Minus the value of the proposed subgoal, plus eta times how far it leaves the k-step region (Eq. 12, 13).
+
+    The second term is  max(||psi(phi(s)) - psi(g)|| - eps_k, 0).
+    """
+
+    def one(window: Window) -> tuple[Array, Array]:
+        subgoal = act(actor, window.obs, space)
+        value = first_value(critics, window.obs, subgoal) if with_value else jnp.zeros(())
+        position = space.phi(window.obs)
+        too_far = jax.nn.relu(distance(position, space.target(subgoal, position)) - cfg.hinge)
+        return value, too_far
+
+    value, too_far = jax.tree.map(jnp.mean, jax.vmap(one)(batch))
+    return -value + cfg.eta * too_far, {"manager/too_far": too_far}
+
+
+def update_critics(
+    state: TD3State, batch: Window, space: SubgoalSpace, cfg: ManagerConfig
+) -> tuple[TD3State, Metrics]:
+    """One gradient step of both critics."""
+    targets = jax.vmap(lambda window: critic_target(state, window, space, cfg))(batch)
+    grads, metrics = jax.grad(critic_loss, has_aux=True)(state.critics, targets, batch)
+    critics, critic_opt = descend(_critic_optimiser(cfg), grads, state.critic_opt, state.critics)
+    return state._replace(critics=critics, critic_opt=critic_opt), metrics
+
+
+def update_actor(
+    state: TD3State, distance: Distance, batch: Window, space: SubgoalSpace, cfg: ManagerConfig, with_value: bool
+) -> tuple[TD3State, Metrics]:
+    """One gradient step of the actor; none where neither term applies."""
+    grads, metrics = jax.grad(actor_loss, has_aux=True)(
+        state.actor, state.critics, distance, batch, space, cfg, with_value
+    )
+    if with_value or cfg.eta > 0:
+        actor, actor_opt = descend(_actor_optimiser(cfg), grads, state.actor_opt, state.actor)
+        state = state._replace(actor=actor, actor_opt=actor_opt)
+    return state, metrics
+
+
+def update(
+    state: TD3State, distance: Distance, batch: Window, with_value: Bool[Array, ""], space: SubgoalSpace, cfg: ManagerConfig
+) -> tuple[TD3State, Metrics]:
+    """One update: critics, actor, then both targets."""
+    state, critic_metrics = update_critics(state, batch, space, cfg)
+    state, actor_metrics = jax.lax.cond(
+        with_value,
+        lambda s: update_actor(s, distance, batch, space, cfg, with_value=True),
+        lambda s: update_actor(s, distance, batch, space, cfg, with_value=False),
+        state,
+    )
+    state = state._replace(
+        target_actor=soft_update(state.target_actor, state.actor, cfg.soft_update_rate),
+        target_critics=soft_update(state.target_critics, state.critics, cfg.soft_update_rate),
+    )
+    return state, critic_metrics | actor_metrics

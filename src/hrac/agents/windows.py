@@ -1,0 +1,94 @@
+"""Experience, and how it is cut into the windows of the two levels.
+
+A window is the life of one subgoal: k steps, or fewer where the episode ends first. Rounds do not respect windows, so a
+trajectory begins with the last k steps of the round before (its tail): a window is learned from in the round in which it
+ends, whole, and every step is used exactly once.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from hrac.agents.a2c import ControllerStep, returns_to_window_end
+from hrac.agents.subgoals import SubgoalSpace, reached
+from hrac.agents.td3 import Window
+from hrac.config import Config
+
+
+class Trajectory(NamedTuple):
+    """Consecutive steps of one environment copy; episodes follow one another."""
+
+    obs: Float[Array, "*time obs"]
+    subgoal: Float[Array, "*time goal"]
+    """The subgoal the controller acted on."""
+    action: Int[Array, "*time"]
+    reward: Float[Array, "*time"]
+    next_obs: Float[Array, "*time obs"]
+    """The true next observation, also where the episode ended."""
+    terminated: Bool[Array, "*time"]
+    truncated: Bool[Array, "*time"]
+    clock: Int[Array, "*time"]
+    """Steps since the subgoal was proposed, 0 to k - 1."""
+    last: Bool[Array, "*time"]
+    """Whether the step is its window's last."""
+
+
+def empty_tail(k: int, obs_dim: int, goal_dim: int) -> Trajectory:
+    """k steps that belong to nothing, to put before a first round."""
+    zeros = jnp.zeros
+    return Trajectory(
+        obs=zeros((k, obs_dim)),
+        subgoal=zeros((k, goal_dim)),
+        action=zeros(k, jnp.int32),
+        reward=zeros(k),
+        next_obs=zeros((k, obs_dim)),
+        terminated=zeros(k, bool),
+        truncated=zeros(k, bool),
+        clock=zeros(k, jnp.int32),
+        last=jnp.ones(k, bool),
+    )
+
+
+def manager_windows(trajectory: Trajectory, cfg: Config) -> tuple[Window, Bool[Array, " steps"]]:
+    """One window for each step after the tail, and whether a window did end at that step."""
+    k = cfg.k
+    end = jnp.arange(k, len(trajectory.reward))
+    start = end - trajectory.clock[k:]
+    index = start[:, None] + jnp.arange(k)[None, :]
+    inside = index <= end[:, None]
+    reward = jnp.sum(jnp.where(inside, trajectory.reward[jnp.minimum(index, end[:, None])], 0.0), axis=1)
+    stopped = trajectory.terminated[k:] | (trajectory.truncated[k:] & (not cfg.manager.bootstrap_at_time_limit))
+    window = Window(
+        obs=trajectory.obs[start],
+        subgoal=trajectory.subgoal[start],
+        reward=reward,
+        next_obs=trajectory.next_obs[k:],
+        bootstrap=~stopped,
+    )
+    return window, trajectory.last[k:]
+
+
+def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> ControllerStep:
+    """All steps with their returns; those of windows that ended after the tail are valid."""
+    k, time = cfg.k, jnp.arange(len(trajectory.reward))
+    rewards = intrinsic_rewards(trajectory, space, cfg)
+    window_end = jax.lax.cummin(jnp.where(trajectory.last, time, len(time)), reverse=True)
+    return ControllerStep(
+        obs=trajectory.obs,
+        subgoal=trajectory.subgoal,
+        action=trajectory.action,
+        ret=returns_to_window_end(rewards, trajectory.last, cfg.controller.discount, k),
+        valid=(window_end >= k) & (window_end < len(time)),
+    )
+
+
+def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, " time"]:
+    """1 where a step reached the subgoal it was taken for, else 0."""
+
+    def one(step: Trajectory) -> Array:
+        target = space.target(step.subgoal, space.phi(step.obs))
+        return reached(target, space.phi(step.next_obs), cfg.controller.reach_radius)
+
+    return jax.vmap(one)(trajectory).astype(jnp.float32)

@@ -1,0 +1,129 @@
+"""Training and loading by name: what `hrac.train` and `hrac.load` do."""
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hrac import config as configs
+from hrac.config import Config
+from hrac.experiments import tasks
+from hrac.training import loop, policies, progress
+from hrac.training.checkpoint import CheckpointError
+from hrac.training.files import write_atomic
+from hrac.training.loop import Outcome
+from hrac.training.policies import Policy
+from hrac.training.progress import Display
+
+
+class RunFolderError(ValueError):
+    """A folder that cannot be trained in or loaded from; the message says why and what to do."""
+
+
+def train(
+    task: str = "maze",
+    method: str = "hrac",
+    *,
+    seeds: int | Sequence[int] = 1,
+    steps: int | None = None,
+    out: str | Path | None = None,
+    display: Display | None = None,
+    **settings: Any,
+) -> Outcome:
+    """Train a method on a task, with the paper's settings unless others are given.
+
+    `seeds` is how many (0, 1, ...) or which. Further settings are configuration fields with `__` for the dot:
+    `hrac.train("maze", manager__eta=5.0)`.
+    """
+    changes = {name.replace("__", "."): value for name, value in settings.items()}
+    changes["seeds"] = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if steps is not None:
+        changes["training.total_env_steps"] = steps
+    return run(configs.replace(tasks.config_for(task, method), changes), out, display)
+
+
+def run(config: Config, out: str | Path | None = None, display: Display | None = None) -> Outcome:
+    """Train a configuration in a new run folder."""
+    tasks.config_for(config.task, config.method)  # both names must exist
+    env = tasks.make_env(config)
+    folder = Path(out) if out is not None else _new_folder(config)
+    if (folder / "config.json").exists():
+        raise RunFolderError(f"{folder} already holds a run: go on with it (--resume {folder}) or choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder} is a file, a folder is needed")
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_config(folder, config)
+    return loop.train(config, env, folder, display or progress.display(config.training.total_env_steps))
+
+
+def resume(folder: str | Path, steps: int | None = None, display: Display | None = None) -> Outcome:
+    """Go on with a run folder from its checkpoint, to the end or to `steps`."""
+    folder = Path(folder)
+    config = read_config(folder)
+    if steps is not None:
+        config = configs.replace(config, {"training.total_env_steps": steps})
+    outcome = loop.train(
+        config, tasks.make_env(config), folder, display or progress.display(config.training.total_env_steps), resume=True
+    )
+    _write_config(folder, config)
+    return outcome
+
+
+def read_config(folder: Path) -> Config:
+    """The configuration of a run folder; raises `RunFolderError` if it is none."""
+    if not (folder / "config.json").exists():
+        raise RunFolderError(f"{folder} is no run folder: it has no config.json")
+    return configs.load(folder / "config.json")
+
+
+def load(source: str | Path, seed: int | None = None) -> Policy:
+    """The policy of a run folder (of its first seed unless another is named) or of a policy file."""
+    path = Path(source)
+    if path.is_dir():
+        config = read_config(path)
+        wanted = config.seeds[0] if seed is None else seed
+        if wanted not in config.seeds:
+            raise RunFolderError(f"{path} has no seed {wanted}. Seeds are: {', '.join(map(str, config.seeds))}")
+        path = policies.path_of(path, wanted)
+        if not path.exists():
+            raise RunFolderError(f"{source} has no policy yet: it is written at the first checkpoint")
+    elif not path.exists():
+        raise RunFolderError(f"{path} does not exist: name a run folder or a policy file")
+    config = policies.read_config(path)
+    env = tasks.make_env(config)
+    space = loop.subgoal_space(env, config)
+    return Policy(policies.load_agent(path, env, space, config), env, space, config)
+
+
+def _new_folder(config: Config) -> Path:
+    when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{config.task}-{config.method}-{when}"
+
+
+def _write_config(folder: Path, config: Config) -> None:
+    about = {
+        "config": configs.to_dict(config),
+        "versions": {name: importlib.metadata.version(name) for name in ("hrac", "jax", "numpy", "optax", "equinox")},
+        "python": platform.python_version(),
+        "device": str(jax.devices()[0]),
+        "commit": _commit(),
+    }
+    write_atomic(folder / "config.json", (json.dumps(about, indent=2) + "\n").encode())
+
+
+def _commit() -> str | None:
+    """The commit of the source tree the package is run from, if there is one."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+__all__ = ["CheckpointError", "Outcome", "Policy", "RunFolderError", "load", "read_config", "resume", "run", "train"]

@@ -1,0 +1,301 @@
+"""Every number a run depends on, as frozen dataclasses; impossible values and combinations raise here.
+
+Defaults are the paper's (Tables 1 and 3) unless a field says otherwise; `docs/departures.md` tells why where they are not.
+Names carry units: `..._env_steps` count environment steps of one run (one seed), `..._gradient_steps` count updates.
+"""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be run; the message names each field and what it may be."""
+
+
+@dataclass(frozen=True, config=_STRICT)
+class ManagerConfig:
+    """The high level: TD3 over subgoals, with the adjacency loss."""
+
+    subgoals: Literal["absolute", "relative"] = "absolute"
+    """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2)."""
+
+    candidates: Count = 20
+    """Noisy subgoals drawn when exploring; a random one of those judged adjacent is taken (published code: 20). 1: plain noise."""
+
+    noise_sigma: NonNegative = 3.0
+    """Standard deviation of the Gaussian exploration noise, in units of goal space (Table 1: 3.0 Maze, 5.0 Key-Chest)."""
+
+    eta: NonNegative = 20.0
+    """Weight of the adjacency loss (Eq. 12; Table 1). 0 leaves the manager unconstrained."""
+
+    hinge: Positive = 1.0
+    """Embedding distance beyond which a subgoal is penalised (Eq. 13: epsilon_k = 1.0; published code: 1.1)."""
+
+    actor_learning_rate: Positive = 1e-4
+    """Adam, Table 1."""
+
+    critic_learning_rate: Positive = 1e-3
+    """Adam, Table 1."""
+
+    buffer_windows: Count = 10_000
+    """Replay capacity in windows of k steps (Table 1: 10,000 Maze, 20,000 Key-Chest)."""
+
+    start_fraction: Fraction = 0.5
+    """Both levels start to learn when this share of the buffer is filled; until then subgoals are uniform (published code)."""
+
+    batch_size: Count = 64
+    """Windows in one minibatch (Table 1)."""
+
+    soft_update_rate: Annotated[float, Field(gt=0, le=1)] = 0.001
+    """How far the target networks move towards the learned ones after each update (Table 1)."""
+
+    value_every_gradient_steps: Count = 2
+    """The actor's value term is applied every so many updates, its adjacency term at each (Table 1: policy update frequency)."""
+
+    discount: Fraction = 0.99
+    """gamma, per window (Table 1)."""
+
+    reward_scale: Positive = 1.0
+    """Multiplies the summed environment reward (Table 1)."""
+
+    bootstrap_at_time_limit: bool = False
+    """Whether a window cut by the time limit bootstraps from its last state (paper: finite horizon, no)."""
+
+    hidden: tuple[Count, ...] = (300, 300)
+    """Hidden layers of actor and critics (paper, Network Architecture)."""
+
+    @property
+    def start_windows(self) -> int:
+        """Windows in the buffer when learning starts."""
+        return math.ceil(self.start_fraction * self.buffer_windows)
+
+
+@dataclass(frozen=True, config=_STRICT)
+class ControllerConfig:
+    """The low level on the grid worlds: A2C on the intrinsic reward, one update a round."""
+
+    learning_rate: Positive = 1e-4
+    """Adam, actor and critic (Table 1)."""
+
+    entropy_weight: NonNegative = 0.01
+    """Table 1."""
+
+    discount: Fraction = 0.99
+    """gamma, per step, within one window (Table 1)."""
+
+    reach_radius: Positive = 0.5
+    """The intrinsic reward is 1 within this distance of the subgoal in every coordinate, else 0 (paper, HRAC details)."""
+
+    hidden: tuple[Count, ...] = (300, 300)
+    """Hidden layers of actor and critic (paper, Network Architecture)."""
+
+
+@dataclass(frozen=True, config=_STRICT)
+class AdjacencyConfig:
+    """What is near what: the k-step relation and the network distilled from it (Table 3)."""
+
+    epsilon: Positive = 1.0
+    """epsilon_k of Eq. 11: adjacent cells are drawn within this embedding distance."""
+
+    delta: Positive = 0.2
+    """delta of Eq. 11: others are pushed beyond epsilon + delta."""
+
+    cell_size: Positive = 1.0
+    """Edge of the cells that goal space is cut into (paper: 1)."""
+
+    learning_rate: Positive = 2e-4
+    """Adam, Table 3."""
+
+    batch_size: Annotated[int, Field(ge=2, multiple_of=2)] = 64
+    """Pairs in one minibatch (Table 3): half adjacent, half not, weighted back to uniform pairs."""
+
+    pretrain_env_steps: Count = 50_000
+    """Steps of random behaviour before anything is learned (Table 3). They count as environment steps of the run."""
+
+    pretrain_epochs: Count = 50
+    """Table 3. An epoch is as many pairs as there are unordered pairs of explored cells."""
+
+    update_every_env_steps: Count = 50_000
+    """How often the relation is extended and the network fine-tuned (Table 3)."""
+
+    update_epochs: Count = 25
+    """Table 3."""
+
+    max_gradient_steps: Count = 20_000
+    """Cap on the updates of one training of the network, which keeps large tables affordable (ours)."""
+
+    hidden: tuple[Count, ...] = (128, 128, 128)
+    """Hidden layers of the embedding (paper, Network Architecture; published code)."""
+
+    embedding_dim: Count = 32
+    """Size of the embedding (paper, Network Architecture)."""
+
+    @property
+    def threshold(self) -> float:
+        """A pair is judged adjacent when its embedding distance is below this."""
+        return self.epsilon + self.delta / 2
+
+
+@dataclass(frozen=True, config=_STRICT)
+class TrainingConfig:
+    """How long a run is, how it is cut into rounds, and when it is looked at."""
+
+    total_env_steps: Count = 1_000_000
+    """Length of a run, the pre-training of the adjacency network included (as the published code counts)."""
+
+    round_env_steps: Count = 200
+    """Steps of one run between updates; one controller update and 1/k as many manager updates follow."""
+
+    envs_per_run: Count = 1
+    """Copies of the environment that share one run's round."""
+
+    eval_every_env_steps: Count = 10_000
+    """Evaluate and log this often."""
+
+    checkpoint_every_env_steps: Count = 50_000
+    """Save the complete state this often (also at the end and on Ctrl-C). It changes no result."""
+
+    eval_episodes: Count = 100
+    """Episodes of one evaluation, without exploration noise, on their own random stream."""
+
+
+@dataclass(frozen=True, config=_STRICT)
+class GridConfig:
+    """Changes to the task's grid world; None keeps what the task says."""
+
+    layout: str | None = None
+    """A map of your own, one line a row: # wall, . free, A start, and what the task needs (G; or K and C)."""
+
+    random_action_prob: Fraction = 0.25
+    """Chance that a step's action is replaced by a uniformly random one (paper: 0.25)."""
+
+    random_start: bool | None = None
+    """Start in a uniformly random free cell instead of A (paper: off in Maze, on in Key-Chest)."""
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Config:
+    """Everything needed to repeat a training."""
+
+    task: str = "maze"
+    """A name from `hrac list`."""
+
+    method: str = "hrac"
+    """A name from `hrac list`."""
+
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = (0,)
+    """One run for each, all trained at once."""
+
+    k: Annotated[int, Field(ge=2)] = 10
+    """Steps between subgoals (Table 1: high-level action frequency)."""
+
+    env: GridConfig = Field(default_factory=GridConfig)
+    manager: ManagerConfig = Field(default_factory=ManagerConfig)
+    controller: ControllerConfig = Field(default_factory=ControllerConfig)
+    adjacency: AdjacencyConfig = Field(default_factory=AdjacencyConfig)
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+
+    def __post_init__(self) -> None:
+        train, start = self.training, self.adjacency.pretrain_env_steps
+        chunk = self.k * train.envs_per_run
+        _require(len(self.seeds) > 0, "seeds", "name at least one seed")
+        _require(len(set(self.seeds)) == len(self.seeds), "seeds", f"all different, got {self.seeds}")
+        _require(
+            train.round_env_steps % chunk == 0,
+            "training.round_env_steps",
+            f"a multiple of k * training.envs_per_run = {chunk}, got {train.round_env_steps}",
+        )
+        _require(
+            train.total_env_steps > start,
+            "training.total_env_steps",
+            f"more than adjacency.pretrain_env_steps = {start}, which are counted, got {train.total_env_steps}",
+        )
+        _require(
+            self.manager.batch_size <= self.manager.start_windows,
+            "manager.batch_size",
+            "at most manager.start_fraction * manager.buffer_windows, so that a first minibatch exists, "
+            f"got {self.manager.batch_size}",
+        )
+
+
+def _require(holds: bool, field: str, allowed: str) -> None:
+    if not holds:
+        raise ValueError(f"{field} must be {allowed}")
+
+
+def replace(config: Config, changes: dict[str, Any]) -> Config:
+    """A copy with dotted fields changed, checked again.
+
+    >>> replace(Config(), {"manager.eta": 5.0}).manager.eta
+    5.0
+    """
+    tree = to_dict(config)
+    for name, value in changes.items():
+        *groups, leaf = name.split(".")
+        node = tree
+        for group in groups:
+            node = node.get(group, {}) if isinstance(node, dict) else {}
+        if not isinstance(node, dict) or leaf not in node:
+            raise ConfigError(f"{name}: no such field. Fields are: {', '.join(field_names())}")
+        node[leaf] = value
+    return from_dict(tree)
+
+
+def field_names() -> list[str]:
+    """All dotted field names, in order.
+
+    >>> field_names()[:3]
+    ['task', 'method', 'seeds']
+    """
+    tree = to_dict(Config())
+    return [
+        f"{name}.{leaf}" if isinstance(value, dict) else name
+        for name, value in tree.items()
+        for leaf in (value if isinstance(value, dict) else [name])
+    ]
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """Nested dictionaries of plain values, for JSON."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(tree: dict[str, Any]) -> Config:
+    """The configuration that `to_dict` gave, checked strictly; raises `ConfigError`."""
+    try:
+        return TypeAdapter(Config).validate_json(json.dumps(tree))
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """One line a problem: the field's dotted name, what it may be, what was given."""
+    lines = []
+    for problem in error.errors(include_url=False):
+        field = ".".join(str(part) for part in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        given = "" if isinstance(problem["input"], dict | Config) else f" (got {problem['input']!r})"
+        lines.append(f"{field}: {message}{given}" if field else message)
+    return "\n".join(lines)
+
+
+def load(path: Path) -> Config:
+    """Read the configuration of a run folder's `config.json`; raises `ConfigError`."""
+    try:
+        tree = json.loads(path.read_text())
+        return from_dict(tree["config"])
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is not a readable configuration: {type(error).__name__}: {error}") from None

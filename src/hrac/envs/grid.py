@@ -1,0 +1,264 @@
+"""Maze and Key-Chest: grid worlds in pure JAX, built from a layout string.
+
+A layout is drawn with `#` wall, `.` free, `A` start, and what its task needs: `G` goal for `Maze`, `K` key and `C` chest for
+`KeyChest`. Position is (row, column); the moves are up, down, left, right; a move into a wall does nothing.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import ClassVar, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from hrac.envs.base import Step
+
+MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)], dtype=np.int32)
+"""Up, down, left, right as changes of (row, column)."""
+
+MAZE = """\
+#################
+#...............#
+#...............#
+#..###########..#
+#..#G........#..#
+#..#.........#..#
+#..########..#..#
+#............#..#
+#............#..#
+##############..#
+#...............#
+#A..............#
+#################
+"""
+
+KEY_CHEST = """\
+#################
+#...............#
+#C..............#
+##############..#
+#...............#
+#...............#
+#K.###########..#
+#...............#
+#...............#
+##############..#
+#...............#
+#......A........#
+#################
+"""
+
+
+class LayoutError(ValueError):
+    """A layout that is no grid world; the message names the row and the character."""
+
+
+class Layout(NamedTuple):
+    """A parsed map: where the walls are, the free cells in reading order, and the marked cells by their letter."""
+
+    walls: np.ndarray  # (rows, columns) bool
+    cells: np.ndarray  # (cells, 2) int32
+    marks: dict[str, np.ndarray]  # letter -> (2,) int32
+    distances: np.ndarray  # (cells, cells) int32, steps along free cells
+
+
+def parse(text: str, letters: str) -> Layout:
+    """Read a layout in which each of `letters` must stand exactly once; raises `LayoutError`.
+
+    >>> parse("####\\n#AG#\\n####", "AG").distances.tolist()
+    [[0, 1], [1, 0]]
+    """
+    rows = text.strip("\n").splitlines()
+    if not rows:
+        raise LayoutError("the layout is empty")
+    allowed = "#." + letters
+    for r, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise LayoutError(f"row {r} ({row!r}) has {len(row)} characters, row 0 has {len(rows[0])}: all rows must be equally long")
+        for c, char in enumerate(row):
+            if char not in allowed:
+                raise LayoutError(f"row {r}, column {c}: {char!r} is none of {', '.join(map(repr, allowed))}")
+            if char != "#" and (r in (0, len(rows) - 1) or c in (0, len(row) - 1)):
+                raise LayoutError(f"row {r}, column {c}: {char!r} is on the border, which must be wall ('#')")
+    grid = np.array([list(row) for row in rows])
+    marks = {}
+    for letter in letters:
+        found = np.argwhere(grid == letter)
+        if len(found) != 1:
+            where = "; ".join(f"row {r}, column {c}" for r, c in found) or "nowhere"
+            raise LayoutError(f"{letter!r} must stand exactly once, found {where}")
+        marks[letter] = found[0].astype(np.int32)
+    walls = grid == "#"
+    cells = np.argwhere(~walls).astype(np.int32)
+    distances = _all_distances(walls, cells)
+    start = int(np.flatnonzero((cells == marks[letters[0]]).all(axis=1))[0])
+    if (lost := np.flatnonzero(distances[start] < 0)).size:
+        r, c = cells[lost[0]]
+        raise LayoutError(f"row {r}, column {c}: {rows[r][c]!r} cannot be reached from {letters[0]!r}")
+    return Layout(walls, cells, marks, distances)
+
+
+def _all_distances(walls: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Breadth-first search from every cell; -1 where there is no way."""
+    index = np.full(walls.shape, -1)
+    index[tuple(cells.T)] = np.arange(len(cells))
+    neighbours = [[int(j) for j in index[tuple((cell + MOVES).T)] if j >= 0] for cell in cells]
+    distances = np.full((len(cells), len(cells)), -1, dtype=np.int32)
+    for source in range(len(cells)):
+        row, queue = distances[source], deque([source])
+        row[source] = 0
+        while queue:
+            here = queue.popleft()
+            for there in neighbours[here]:
+                if row[there] < 0:
+                    row[there] = row[here] + 1
+                    queue.append(there)
+    return distances
+
+
+class GridState(NamedTuple):
+    """Where the agent is, what it carries, how many steps it has made."""
+
+    position: Int[Array, "2"]
+    has_key: Bool[Array, ""]
+    time: Int[Array, ""]
+
+
+class Outcome(NamedTuple):
+    """What a move means to the task."""
+
+    reward: Float[Array, ""]
+    has_key: Bool[Array, ""]
+    achieved: Bool[Array, ""]
+
+
+class GridWorld(ABC):
+    """Walls, moves, action noise and the time limit; a task says what a move is worth (`_outcome`)."""
+
+    letters: ClassVar[str]
+    num_actions = len(MOVES)
+    obs_dim: int
+
+    def __init__(
+        self, layout: str, *, random_start: bool, time_limit: int, random_action_prob: float = 0.25, ends: bool = True
+    ) -> None:
+        if not 0.0 <= random_action_prob <= 1.0:
+            raise ValueError(f"random_action_prob must be between 0 and 1, got {random_action_prob}")
+        self.layout = parse(layout, self.letters)
+        self.text = layout
+        self.random_action_prob = random_action_prob
+        self.random_start = random_start
+        self.time_limit = time_limit
+        self.ends = ends
+        rows, columns = self.layout.walls.shape
+        self.position_low, self.position_high = (0.0, 0.0), (rows - 1.0, columns - 1.0)
+        self.cells, self.cell_distances = self.layout.cells, self.layout.distances
+
+    def reset(self, key: PRNGKeyArray) -> tuple[GridState, Float[Array, " obs"]]:
+        """Start at A, or in a uniformly random free cell."""
+        if self.random_start:
+            position = jnp.asarray(self.cells)[jax.random.randint(key, (), 0, len(self.cells))]
+        else:
+            position = jnp.asarray(self.layout.marks["A"])
+        state = GridState(position, jnp.asarray(False), jnp.asarray(0, jnp.int32))
+        return state, self._observe(state)
+
+    def step(self, key: PRNGKeyArray, state: GridState, action: Int[Array, ""]) -> Step:
+        """Move, unless chance picks another action or a wall is in the way."""
+        noise = jax.random.uniform(key)
+        # One uniform number decides both whether the action is replaced and, being uniform below p, by which.
+        share = noise / max(self.random_action_prob, 1e-9)
+        random_action = jnp.minimum(jnp.floor(share * self.num_actions), self.num_actions - 1).astype(jnp.int32)
+        action = jnp.where(noise < self.random_action_prob, random_action, action.astype(jnp.int32))
+        wanted = state.position + jnp.asarray(MOVES)[action]
+        moved = ~jnp.asarray(self.layout.walls)[wanted[0], wanted[1]]
+        position = jnp.where(moved, wanted, state.position)
+        outcome = self._outcome(state, moved, position)
+        after = GridState(position, outcome.has_key, state.time + 1)
+        terminated = outcome.achieved & self.ends
+        truncated = (after.time >= self.time_limit) & ~terminated
+        return Step(after, self._observe(after), outcome.reward, terminated, truncated)
+
+    def exploring(self) -> Self:
+        """The same map with random starts, where the task does not end the episode."""
+        return type(self)(  # type: ignore[call-arg]
+            self.text, random_start=True, time_limit=self.time_limit, random_action_prob=self.random_action_prob, ends=False
+        )
+
+    def steps_between(self, position: Float[Array, "2"], target: Float[Array, "2"]) -> Int[Array, ""]:
+        """Shortest path between the free cells nearest to two points."""
+        return jnp.asarray(self.cell_distances)[self._nearest(position), self._nearest(target)]
+
+    def _nearest(self, point: Float[Array, "2"]) -> Int[Array, ""]:
+        return jnp.argmin(jnp.sum((jnp.asarray(self.cells, jnp.float32) - point[None, :]) ** 2, axis=-1))
+
+    @abstractmethod
+    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome: ...
+
+    @abstractmethod
+    def _observe(self, state: GridState) -> Float[Array, " obs"]: ...
+
+
+class Maze(GridWorld):
+    """Go from A to G. +0.1 / -0.1 / 0 as the shortest way to G becomes shorter / longer / stays; G ends the episode."""
+
+    letters = "AG"
+    obs_dim = 2
+
+    def __init__(
+        self,
+        layout: str = MAZE,
+        *,
+        random_action_prob: float = 0.25,
+        random_start: bool = False,
+        time_limit: int = 200,
+        ends: bool = True,
+    ) -> None:
+        super().__init__(
+            layout, random_start=random_start, time_limit=time_limit, random_action_prob=random_action_prob, ends=ends
+        )
+        goal = int(np.flatnonzero((self.cells == self.layout.marks["G"]).all(axis=1))[0])
+        self.to_goal = np.full(self.layout.walls.shape, -1, dtype=np.int32)
+        self.to_goal[tuple(self.cells.T)] = self.cell_distances[goal]
+
+    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:
+        to_goal = jnp.asarray(self.to_goal)
+        nearer = to_goal[before.position[0], before.position[1]] - to_goal[position[0], position[1]]
+        achieved = moved & jnp.all(position == jnp.asarray(self.layout.marks["G"]))
+        return Outcome(jnp.asarray(0.1, jnp.float32) * nearer.astype(jnp.float32), before.has_key, achieved)
+
+    def _observe(self, state: GridState) -> Float[Array, "2"]:
+        return state.position.astype(jnp.float32)
+
+
+class KeyChest(GridWorld):
+    """Fetch the key K (+1), then open the chest C (+5), which ends the episode."""
+
+    letters = "AKC"
+    obs_dim = 3
+
+    def __init__(
+        self,
+        layout: str = KEY_CHEST,
+        *,
+        random_action_prob: float = 0.25,
+        random_start: bool = True,
+        time_limit: int = 500,
+        ends: bool = True,
+    ) -> None:
+        super().__init__(
+            layout, random_start=random_start, time_limit=time_limit, random_action_prob=random_action_prob, ends=ends
+        )
+
+    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:
+        on_key = moved & jnp.all(position == jnp.asarray(self.layout.marks["K"]))
+        on_chest = moved & jnp.all(position == jnp.asarray(self.layout.marks["C"]))
+        picked = on_key & ~before.has_key
+        opened = on_chest & before.has_key
+        reward = picked.astype(jnp.float32) + jnp.asarray(5.0, jnp.float32) * opened.astype(jnp.float32)
+        return Outcome(reward, before.has_key | picked, opened)
+
+    def _observe(self, state: GridState) -> Float[Array, "3"]:
+        return jnp.append(state.position.astype(jnp.float32), state.has_key.astype(jnp.float32))

@@ -1,0 +1,66 @@
+"""The tasks: a row for each, with its environment and the settings the paper uses for it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hrac.config import Config, ConfigError, GridConfig, from_dict, replace, to_dict
+from hrac.envs.base import Environment
+from hrac.envs.grid import KeyChest, LayoutError, Maze
+
+
+class Task(NamedTuple):
+    """What a name on the command line stands for."""
+
+    summary: str
+    make: Callable[[GridConfig], Environment]
+    settings: dict[str, Any]
+    """Where the task departs from the defaults of `Config`."""
+
+
+def _keywords(env: GridConfig) -> dict[str, Any]:
+    given = {"layout": env.layout, "random_start": env.random_start, "random_action_prob": env.random_action_prob}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+TASKS = {
+    "maze": Task(
+        "grid world, dense reward, 58 moves to the goal; best return 5.8",
+        lambda env: Maze(**_keywords(env)),
+        {},
+    ),
+    "key-chest": Task(
+        "grid world, sparse reward: fetch the key (+1), open the chest (+5); best return 6.0",
+        lambda env: KeyChest(**_keywords(env)),
+        {
+            "manager.noise_sigma": 5.0,
+            "manager.buffer_windows": 20_000,
+            "training.total_env_steps": 2_000_000,
+        },
+    ),
+}
+
+
+def find(name: str) -> Task:
+    """The task of a name; raises `ConfigError`."""
+    if name not in TASKS:
+        raise ConfigError(f"task: there is no {name!r}. Tasks are: {', '.join(TASKS)}")
+    return TASKS[name]
+
+
+def make_env(config: Config) -> Environment:
+    """The environment of a configuration; raises `ConfigError`."""
+    try:
+        return find(config.task).make(config.env)
+    except LayoutError as error:
+        raise ConfigError(f"env.layout: {error}") from None
+
+
+def config_for(task: str, method: str) -> Config:
+    """The paper's settings for a method on a task; raises `ConfigError`."""
+    from hrac.experiments import methods
+
+    changes = {"task": task, "method": method} | find(task).settings | methods.find(method).settings
+    return replace(Config(), changes)
+
+
+__all__ = ["TASKS", "Task", "config_for", "find", "from_dict", "make_env", "to_dict"]

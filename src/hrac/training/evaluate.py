@@ -1,0 +1,109 @@
+"""The only evaluator: whole episodes without exploration noise, recorded step by step."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from hrac.agents import hierarchy
+from hrac.agents.hierarchy import AgentState
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.config import Config
+from hrac.envs.base import Environment, State
+
+
+class Episode(NamedTuple):
+    """One episode, padded to the time limit (rounded up to whole windows); `alive` marks the steps that were made."""
+
+    obs: Float[Array, "*time obs"]
+    subgoal: Float[Array, "*time goal"]
+    action: Int[Array, "*time"]
+    reward: Float[Array, "*time"]
+    next_obs: Float[Array, "*time obs"]
+    terminated: Bool[Array, "*time"]
+    alive: Bool[Array, "*time"]
+
+
+def play(key: PRNGKeyArray, agent: AgentState, env: Environment, space: SubgoalSpace, cfg: Config) -> Episode:
+    """One episode: the manager's plain subgoals, the controller's sampled actions."""
+    key_reset, key_steps = jax.random.split(key)
+    state, obs = env.reset(key_reset)
+
+    def step(
+        carry: tuple[State, Array, Array, Array], key: PRNGKeyArray
+    ) -> tuple[tuple[State, Array, Array, Array], Episode]:
+        state, obs, subgoal, alive = carry
+        key_act, key_env = jax.random.split(key)
+        action = hierarchy.act(key_act, agent, obs, subgoal)
+        after = env.step(key_env, state, action)
+        record = Episode(obs, subgoal, action, after.reward, after.obs, after.terminated, alive)
+        subgoal = space.transition(subgoal, space.phi(obs), space.phi(after.obs))
+        alive = alive & ~(after.terminated | after.truncated)
+        return (after.state, after.obs, subgoal, alive), record
+
+    def window(carry: tuple[State, Array, Array], keys: PRNGKeyArray) -> tuple[tuple[State, Array, Array], Episode]:
+        state, obs, alive = carry
+        subgoal = hierarchy.propose_greedy(agent, obs, space)
+        (state, obs, _, alive), record = jax.lax.scan(step, (state, obs, subgoal, alive), keys)
+        return (state, obs, alive), record
+
+    windows = -(-env.time_limit // cfg.k)
+    keys = jax.random.split(key_steps, (windows, cfg.k))
+    _, record = jax.lax.scan(window, (state, obs, jnp.asarray(True)), keys)
+    return jax.tree.map(lambda leaf: leaf.reshape(windows * cfg.k, *leaf.shape[2:]), record)
+
+
+def summarise(episode: Episode, agent: AgentState, env: Environment, space: SubgoalSpace, cfg: Config) -> dict[str, Array]:
+    """The numbers of one episode: see docs/metrics.md."""
+    alive = episode.alive
+    first = (jnp.arange(len(alive)) % cfg.k == 0) & alive
+    last = alive & (jnp.append(~alive[1:], True) | (jnp.arange(1, len(alive) + 1) % cfg.k == 0))
+    numbers = {
+        "eval/return": jnp.sum(jnp.where(alive, episode.reward, 0.0)),
+        "eval/success": jnp.any(episode.terminated & alive).astype(jnp.float32),
+        "eval/episode_length": jnp.sum(alive).astype(jnp.float32),
+    }
+    for name, values in subgoal_numbers(episode.obs, episode.subgoal, episode.next_obs, agent, env, space, cfg).items():
+        chosen = (last if name == "subgoal_miss" else first).astype(jnp.float32)
+        numbers[f"eval/{name}"] = jnp.sum(chosen * values) / jnp.maximum(jnp.sum(chosen), 1.0)
+    return numbers
+
+
+def subgoal_numbers(
+    obs: Float[Array, "time obs"],
+    subgoal: Float[Array, "time goal"],
+    next_obs: Float[Array, "time obs"],
+    agent: AgentState,
+    env: Environment,
+    space: SubgoalSpace,
+    cfg: Config,
+) -> dict[str, Float[Array, " time"]]:
+    """Of each step: is its subgoal judged adjacent, is it truly within k steps, how far from it did the step end.
+
+    The truth needs an environment that knows its distances (`envs.base.KnownDistances`).
+    """
+
+    def one(obs: Array, subgoal: Array, next_obs: Array) -> dict[str, Array]:
+        position, after = space.phi(obs), space.phi(next_obs)
+        target = space.target(subgoal, position)
+        numbers = {
+            "subgoal_judged_adjacent": hierarchy.judged_adjacent(agent, subgoal, position, space, cfg).astype(jnp.float32),
+            "subgoal_miss": jnp.linalg.norm(target - after),
+        }
+        if hasattr(env, "steps_between"):
+            numbers["subgoal_within_k"] = (env.steps_between(position, target) <= cfg.k).astype(jnp.float32)
+        return numbers
+
+    return jax.vmap(one)(obs, subgoal, next_obs)
+
+
+def evaluate(
+    key: PRNGKeyArray, agent: AgentState, episodes: int, env: Environment, space: SubgoalSpace, cfg: Config
+) -> dict[str, Float[Array, " episodes"]]:
+    """Play episodes with one run's agent; the numbers of each."""
+
+    def one(key: PRNGKeyArray) -> dict[str, Array]:
+        return summarise(play(key, agent, env, space, cfg), agent, env, space, cfg)
+
+    return jax.vmap(one)(jax.random.split(key, episodes))

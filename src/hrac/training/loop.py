@@ -1,0 +1,341 @@
+"""Training: the only loop. `train` reads like Algorithm 1; what it calls is the `Training` above it."""
+
+import contextlib
+import enum
+import fcntl
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from hrac.adjacency import learn as adjacency_learn
+from hrac.adjacency.table import AdjacencyTable
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.config import Config, to_dict
+from hrac.envs.base import Environment
+from hrac.training import checkpoint, policies, rounds
+from hrac.training.checkpoint import CheckpointError
+from hrac.training.log import Row, RunLog
+from hrac.training.memory import TrajectoryMemory
+from hrac.training.progress import Display, Status
+from hrac.training.rounds import Mean, Visited
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+class Stream(enum.IntEnum):
+    """Separate random streams of a run, so that evaluating more does not change what is learned."""
+
+    INIT = 0
+    ACT = 1
+    LEARN = 2
+    EVAL = 3
+    WANDER = 4
+    PAIRS = 5
+
+
+class TrainingDiverged(RuntimeError):
+    """A number stopped being finite; the message says which, where and when."""
+
+
+class Outcome(NamedTuple):
+    """How a training ended."""
+
+    folder: Path
+    env_steps: int
+    finished: bool
+    """False if it was interrupted."""
+    last: dict[str, NDArray[np.floating]]
+    """The last evaluation: a value a seed by metric."""
+
+
+def subgoal_space(env: Environment, config: Config) -> SubgoalSpace:
+    """The space of subgoals of an environment under a configuration."""
+    return SubgoalSpace(config.manager.subgoals == "relative", env.position_low, env.position_high)
+
+
+class Training:
+    """The complete state of a training of R runs, and the steps it is made of."""
+
+    def __init__(self, config: Config, env: Environment) -> None:
+        self.config, self.env, self.space = config, env, subgoal_space(env, config)
+        self._static = {"env": env, "space": self.space, "cfg": config}
+        self._seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
+        self.runs = rounds.init_runs(self._keys(Stream.INIT), **self._static)
+        self.tables = [
+            AdjacencyTable(config.k, config.adjacency.cell_size, self.space.dimensions) for _ in config.seeds
+        ]
+        self.memory = TrajectoryMemory()
+        self.env_steps = 0
+        self.sums: dict[str, NDArray[np.float64]] = {}
+        """Totals and weights (2, runs) of the metrics since the last evaluation."""
+        self._pending: list[tuple[int, dict[str, Mean]]] = []
+
+    def _keys(self, stream: Stream) -> jax.Array:
+        return jax.vmap(lambda key: jax.random.fold_in(key, int(stream)))(self._seeds)
+
+    def pretrain(self) -> list[Row]:
+        """Random behaviour, then a first adjacency network."""
+        cfg = self.config.adjacency
+        limit = self.env.time_limit
+        episodes = -(-cfg.pretrain_env_steps // limit)
+        positions = rounds.wander_runs(self._keys(Stream.WANDER), episodes, env=self.env, space=self.space)
+        number = np.repeat(np.arange(episodes), limit + 1)
+        for table, walk in zip(self.tables, np.asarray(positions), strict=True):
+            walk = walk.reshape(-1, walk.shape[-1])
+            exactly = cfg.pretrain_env_steps + (cfg.pretrain_env_steps // limit) + 1  # states, each episode's last too
+            table.update(walk[:exactly], number[:exactly])
+        self.env_steps = cfg.pretrain_env_steps
+        return self._train_adjacency(cfg.pretrain_epochs)
+
+    def update_adjacency(self) -> list[Row]:
+        """Extend the tables by what was visited lately, and fine-tune the networks."""
+        for run, table in enumerate(self.tables):
+            table.update(*self.memory.sequences(run))
+        self.memory.clear()
+        return self._train_adjacency(self.config.adjacency.update_epochs)
+
+    def _train_adjacency(self, epochs: int) -> list[Row]:
+        cfg = self.config.adjacency
+        rngs = [np.random.default_rng([seed, Stream.PAIRS, self.env_steps]) for seed in self.config.seeds]
+        agent = self.runs.agent
+        adjacency, loss = adjacency_learn.train(agent.adjacency, self.tables, rngs, epochs, cfg)
+        self.runs = self.runs._replace(agent=agent._replace(adjacency=adjacency))
+        numbers = {
+            "adjacency/loss": np.asarray(loss),
+            "adjacency/cells": np.array([len(table.cells) for table in self.tables]),
+            "adjacency/pairs": np.array([table.num_adjacent for table in self.tables]),
+        }
+        if hasattr(self.env, "cell_distances"):
+            cells = jnp.asarray(self.env.cells, jnp.float32)
+            truth = jnp.asarray(self.env.cell_distances <= self.config.k)
+            accuracy = rounds.accuracy_runs(self.runs.agent, cells, truth, threshold=cfg.threshold)
+            numbers["adjacency/accuracy"] = np.asarray(accuracy)
+        return self._rows(numbers)
+
+    def round(self) -> None:
+        """Collect and learn for one round."""
+        index = self.env_steps // self.config.training.round_env_steps
+        keys = jnp.stack([self._keys(Stream.ACT), self._keys(Stream.LEARN)], axis=1)
+        self.runs, metrics, visited = rounds.round_runs(keys, self.runs, jnp.asarray(index), **self._static)
+        self.env_steps += self.config.training.round_env_steps
+        self.memory.append(visited)
+        if self._pending:  # let the device be at most one round behind
+            jax.block_until_ready(self._pending[-1][1])
+        self._pending.append((self.env_steps, metrics))
+
+    def evaluate(self) -> list[Row]:
+        """Play evaluation episodes; their means, and those of what was measured since the last evaluation."""
+        self.settle()
+        train = {
+            name: np.where(weight > 0, total / np.maximum(weight, 1), np.nan)
+            for name, (total, weight) in sorted(self.sums.items())
+        }
+        self.sums = {}
+        episodes = self.config.training.eval_episodes
+        played = rounds.evaluate_runs(
+            self._keys(Stream.EVAL), self.runs.agent, jnp.asarray(self.env_steps), episodes, **self._static
+        )
+        means = {name: np.asarray(values, np.float64).mean(axis=1) for name, values in played.items()}
+        self._require_finite(means, self.env_steps)
+        return self._rows(train | means)
+
+    def settle(self) -> None:
+        """Add up the rounds' metrics, and make sure that every number so far is finite."""
+        for step, metrics in self._pending:
+            numbers = {name: np.asarray(jnp.stack(mean), np.float64) for name, mean in metrics.items()}
+            self._require_finite({name: both[0] for name, both in numbers.items()}, step)
+            for name, both in numbers.items():
+                self.sums[name] = self.sums.get(name, 0.0) + both
+        self._pending = []
+        leaves = jax.tree_util.tree_leaves_with_path(_finite_leaves(self.runs))
+        flags = jax.device_get([leaf for _, leaf in leaves])
+        broken = {jax.tree_util.keystr(path): flag for (path, _), flag in zip(leaves, flags, strict=True)}
+        self._require_finite({name: np.where(flag, 0.0, np.nan) for name, flag in broken.items()}, self.env_steps)
+
+    def _require_finite(self, numbers: dict[str, NDArray[np.floating]], step: int) -> None:
+        for name, values in numbers.items():
+            if (bad := np.flatnonzero(~np.isfinite(values))).size:
+                value, seed = values[bad[0]], self.config.seeds[bad[0]]
+                raise TrainingDiverged(f"{name} of seed {seed} is {value} in the round that ended at step {step:,}")
+
+    def _rows(self, numbers: dict[str, NDArray[np.floating]]) -> list[Row]:
+        return [
+            Row(seed, self.env_steps, name, float(value))
+            for name, values in numbers.items()
+            for seed, value in zip(self.config.seeds, values, strict=True)
+            if not np.isnan(value)
+        ]
+
+    def save(self, folder: Path, log: RunLog) -> None:
+        """Write the complete state and the policies."""
+        self.settle()
+        arrays = checkpoint.flatten(self.runs, "runs")
+        for seed, table in zip(self.config.seeds, self.tables, strict=True):
+            arrays |= {f"table/{seed}/cells": table.cells, f"table/{seed}/pairs": table.pairs}
+        arrays |= {f"memory/{name}": array for name, array in self.memory.to_arrays().items()}
+        arrays |= {f"sums/{name}": array for name, array in self.sums.items()}
+        facts = {"env_steps": self.env_steps, "metrics_bytes": log.offset, "config": to_dict(self.config)}
+        checkpoint.save(folder / CHECKPOINT, "checkpoint", arrays, facts)
+        policies.save(folder, self.runs.agent, self.config)
+
+    def restore(self, path: Path) -> int:
+        """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
+        arrays, facts = checkpoint.load(path, "checkpoint")
+        _require_same(facts["config"], to_dict(self.config), path)
+        runs = checkpoint.unflatten(arrays, self.runs, "runs", path)
+        k, size = self.config.k, self.config.adjacency.cell_size
+        self.tables = [
+            AdjacencyTable.restore(k, size, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])
+            for seed in self.config.seeds
+        ]
+        self.runs = jax.device_put(runs)
+        self.memory = TrajectoryMemory()
+        if "memory/done" in arrays:
+            self.memory.append(Visited(*(arrays[f"memory/{name}"] for name in Visited._fields)))  # type: ignore[arg-type]
+        self.sums = {name.removeprefix("sums/"): arrays[name] for name in arrays if name.startswith("sums/")}
+        self.env_steps = int(facts["env_steps"])
+        return int(facts["metrics_bytes"])
+
+
+@jax.jit
+def _finite_leaves(runs: rounds.RunState) -> rounds.RunState:
+    """For each array of the state, which runs' parts are all finite."""
+    return jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1), runs)
+
+
+def _require_same(saved: dict[str, object], wanted: dict[str, object], path: Path) -> None:
+    """A checkpoint may be continued for longer, but not as something else."""
+    for tree in (saved, wanted):
+        tree["training"] = {**tree["training"], "total_env_steps": None}  # type: ignore[dict-item]
+    if _jsonable(saved) != _jsonable(wanted):
+        different = [name for name in wanted if _jsonable(saved.get(name)) != _jsonable(wanted[name])]
+        raise CheckpointError(f"{path} is from another configuration: {', '.join(different)} differ")
+
+
+def _jsonable(tree: object) -> object:
+    return [_jsonable(x) for x in tree] if isinstance(tree, list | tuple) else (
+        {name: _jsonable(x) for name, x in tree.items()} if isinstance(tree, dict) else tree
+    )
+
+
+def train(config: Config, env: Environment, folder: Path, display: Display, resume: bool = False) -> Outcome:
+    """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1)."""
+    with _locked(folder), _interruptible() as interrupted, contextlib.closing(display):
+        training = Training(config, env)
+        log = _open_log(training, folder, resume)
+        with contextlib.closing(log):
+            watch = _Watch(training, log, display)
+            try:
+                if training.env_steps == 0:
+                    display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
+                    watch.record(training.pretrain())
+                    watch.record(training.evaluate())
+                    training.save(folder, log)
+                while training.env_steps < config.training.total_env_steps and not interrupted():
+                    training.round()
+                    if _due(training, config.adjacency.update_every_env_steps):
+                        watch.record(training.update_adjacency())
+                    if _due(training, config.training.eval_every_env_steps) or _ended(training):
+                        watch.record(training.evaluate())
+                    watch.tick()
+                    if _due(training, config.training.checkpoint_every_env_steps) or _ended(training):
+                        training.save(folder, log)
+                if not _ended(training):
+                    training.save(folder, log)
+            except TrainingDiverged as error:
+                raise TrainingDiverged(f"{error}. The last good checkpoint is {folder / CHECKPOINT}") from None
+            return Outcome(folder, training.env_steps, _ended(training), watch.last)
+
+
+def _due(training: Training, every_env_steps: int) -> bool:
+    """Whether the last round crossed a multiple of a number of steps."""
+    before = training.env_steps - training.config.training.round_env_steps
+    return training.env_steps // every_env_steps > before // every_env_steps
+
+
+def _ended(training: Training) -> bool:
+    return training.env_steps >= training.config.training.total_env_steps
+
+
+def _open_log(training: Training, folder: Path, resume: bool) -> RunLog:
+    if resume and (folder / CHECKPOINT).exists():
+        keep = training.restore(folder / CHECKPOINT)
+        return RunLog(folder, keep, training.env_steps)
+    return RunLog(folder)
+
+
+class _Watch:
+    """Passes rows on to the log and the display, with the time they took."""
+
+    def __init__(self, training: Training, log: RunLog, display: Display) -> None:
+        self._training, self._log, self._display = training, log, display
+        self._began = self._mark = time.monotonic()
+        self._mark_step = training.env_steps
+        self._pace = float("nan")
+        self.last: dict[str, NDArray[np.floating]] = {}
+
+    def record(self, rows: list[Row]) -> None:
+        self._log.write(rows)
+        for name in {row.name for row in rows}:
+            self.last[name] = np.array([row.value for row in rows if row.name == name])
+        if any(row.name == "eval/return" for row in rows):
+            now, step = time.monotonic(), self._training.env_steps
+            self._pace = (step - self._mark_step) * len(self._training.config.seeds) / max(now - self._mark, 1e-9)
+            self._mark, self._mark_step = now, step
+            self._log.write_timing(step, now - self._began, self._pace)
+            self._display.evaluation(self._status())
+
+    def tick(self) -> None:
+        self._display.round(self._status())
+
+    def _status(self) -> Status:
+        mean = lambda name: float(np.mean(self.last.get(name, np.nan)))  # noqa: E731
+        step = self._training.env_steps
+        return Status(step, self._pace, mean("eval/return"), mean("eval/success"), mean("adjacency/accuracy"))
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second training out of the folder. The lock ends with the process, however that ends."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"{folder} is being trained in by another process") from None
+        yield
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator["_Interrupted"]:
+    """Within, the first Ctrl-C (or a polite kill) is only remembered; the second one interrupts at once."""
+    interrupted = _Interrupted()
+    before = {}
+    with contextlib.suppress(ValueError):  # signals belong to the main thread
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, interrupted.remember)
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Interrupted:
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def remember(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True

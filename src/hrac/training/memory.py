@@ -1,0 +1,46 @@
+"""The trajectory buffer of Algorithm 1: positions visited since the adjacency tables were last brought up to date."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hrac.training.rounds import Visited
+
+FIELDS = Visited._fields
+
+
+class TrajectoryMemory:
+    """Rounds of visited positions of all runs, kept where they were made until they are asked for."""
+
+    def __init__(self) -> None:
+        self._rounds: list[Visited] = []
+
+    def append(self, visited: Visited) -> None:
+        """Add a round: arrays (runs, time, copies, ...)."""
+        self._rounds.append(visited)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._rounds = []
+
+    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Everything kept, joined in time, for a checkpoint; empty if nothing is kept."""
+        if not self._rounds:
+            return {}
+        joined = {name: np.concatenate([np.asarray(getattr(v, name)) for v in self._rounds], axis=1) for name in FIELDS}
+        self._rounds = [Visited(**joined)]  # type: ignore[arg-type]
+        return joined
+
+    def sequences(self, run: int) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
+        """All of one run's positions (n, goal) in time order, copy after copy, each with the number of its episode.
+
+        An episode's last state is kept too. An episode cut by the buffer's end counts as ended there.
+        """
+        joined = self.to_arrays()
+        position, after, done = (np.swapaxes(joined[name][run], 0, 1) for name in FIELDS)  # (copies, time, ...)
+        closes = np.array(done, dtype=bool)
+        closes[:, -1] = True
+        # Each step contributes its position, and its successor too where nothing follows.
+        both = np.stack([position, after], axis=2).reshape(-1, position.shape[-1])
+        keep = np.stack([np.ones_like(closes), closes], axis=2).reshape(-1)
+        episode = np.cumsum(closes.reshape(-1)) - closes.reshape(-1)
+        return both[keep], np.repeat(episode, 2)[keep]

@@ -1,0 +1,104 @@
+"""What is needed to act, apart from training: one small file a seed, and the policy it makes."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from hrac import config as configs
+from hrac.agents import hierarchy
+from hrac.agents.hierarchy import AgentState
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.config import Config
+from hrac.envs.base import Environment
+from hrac.training import checkpoint
+
+FOLDER = "policy"
+
+
+def path_of(folder: Path, seed: int) -> Path:
+    """Where a run folder keeps a seed's policy."""
+    return folder / FOLDER / f"seed-{seed}.safetensors"
+
+
+def save(folder: Path, agents: AgentState, config: Config) -> None:
+    """Write the policy of every seed: the two actors and the adjacency embedding."""
+    (folder / FOLDER).mkdir(exist_ok=True)
+    for index, seed in enumerate(config.seeds):
+        agent = jax.tree.map(lambda leaf, i=index: leaf[i], agents)
+        facts = {"seed": seed, "config": configs.to_dict(config)}
+        checkpoint.save(path_of(folder, seed), "policy", checkpoint.flatten(_acting_part(agent), "agent"), facts)
+
+
+def read_config(path: Path) -> Config:
+    """The configuration a policy file was trained with."""
+    return configs.from_dict(checkpoint.load(path, "policy")[1]["config"])
+
+
+def load_agent(path: Path, env: Environment, space: SubgoalSpace, config: Config) -> AgentState:
+    """An agent that can act as the saved one did; what only learning needs is untrained. Raises `CheckpointError`."""
+    arrays, _ = checkpoint.load(path, "policy")
+    blank = hierarchy.init(jax.random.key(0), env.obs_dim, env.num_actions, space, config)
+    actor, controller, embedding = checkpoint.unflatten(arrays, _acting_part(blank), "agent", path)
+    return jax.device_put(
+        AgentState(
+            blank.manager._replace(actor=actor),
+            blank.controller._replace(actor=controller),
+            blank.adjacency._replace(embedding=embedding),
+        )
+    )
+
+
+def _acting_part(agent: AgentState) -> tuple[Any, Any, Any]:
+    return agent.manager.actor, agent.controller.actor, agent.adjacency.embedding
+
+
+class Policy:
+    """A trained agent for a plain Gymnasium loop: it keeps its own subgoal clock.
+
+    Call `reset()` when an episode begins and `act(observation)` at each step.
+    """
+
+    def __init__(self, agent: AgentState, env: Environment, space: SubgoalSpace, config: Config, seed: int = 0) -> None:
+        self.agent, self.env, self.space, self.config = agent, env, space, config
+        self._key = jax.random.key(seed)
+        self._act = jax.jit(self._act_once)
+        self.reset()
+
+    def reset(self, seed: int | None = None) -> None:
+        """Begin an episode: a subgoal is due. With a seed, the actions that follow are repeatable."""
+        if seed is not None:
+            self._key = jax.random.key(seed)
+        self._clock = 0
+        self._subgoal: Array = jnp.zeros(self.space.dimensions)
+        self._obs: Array = jnp.zeros(self.env.obs_dim)
+
+    @property
+    def target(self) -> NDArray[np.float32]:
+        """The point of goal space that the present subgoal asks for."""
+        return np.asarray(self.space.target(self._subgoal, self.space.phi(self._obs)))
+
+    def act(self, observation: Any) -> int:
+        """The action for an observation."""
+        obs = jnp.asarray(observation, jnp.float32)
+        if obs.shape != (self.env.obs_dim,):
+            raise ValueError(f"observation must have shape ({self.env.obs_dim},), got {obs.shape}")
+        if not np.isfinite(obs).all():
+            raise ValueError(f"observation must be finite, got {np.asarray(obs)}")
+        self._key, key = jax.random.split(self._key)
+        due = jnp.asarray(self._clock == 0)
+        action, self._subgoal = self._act(key, self.agent, obs, self._obs, self._subgoal, due)
+        self._obs = obs
+        self._clock = (self._clock + 1) % self.config.k
+        return int(action)
+
+    def _act_once(
+        self, key: Array, agent: AgentState, obs: Array, before: Array, subgoal: Array, due: Array
+    ) -> tuple[Array, Array]:
+        carried = self.space.transition(subgoal, self.space.phi(before), self.space.phi(obs))
+        subgoal = jnp.where(due, hierarchy.propose_greedy(agent, obs, self.space), carried)
+        return hierarchy.act(key, agent, obs, subgoal), subgoal

@@ -1,0 +1,114 @@
+"""One round of experience from a JAX environment, by scan; also random behaviour, and whole episodes for evaluation.
+
+Functions are for one run with its E copies and are mapped over runs under the axis name `RUNS`.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from hrac.agents import hierarchy
+from hrac.agents.hierarchy import AgentState, Intent
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.agents.windows import Trajectory, empty_tail
+from hrac.config import Config
+from hrac.envs.base import Environment, State, Step
+
+RUNS = "runs"
+"""Name of the mapped axis over runs."""
+
+
+class Live(NamedTuple):
+    """Where the copies of a run stand between two rounds."""
+
+    env: State
+    obs: Float[Array, "copies obs"]
+    intent: Intent
+    tail: Trajectory
+    """The last k steps (k, copies, ...)."""
+    episode_return: Float[Array, " copies"]
+    """Reward so far in the present episode."""
+
+
+class Collected(NamedTuple):
+    """A round's steps (time, copies, ...)."""
+
+    trajectory: Trajectory
+    """With the tail before it: k + T steps."""
+    episode_return: Float[Array, "time copies"]
+    """At the T new steps, the reward of the episode so far."""
+
+
+def start(key: PRNGKeyArray, env: Environment, space: SubgoalSpace, cfg: Config) -> Live:
+    """Fresh episodes in all copies."""
+    copies = cfg.training.envs_per_run
+    state, obs = jax.vmap(env.reset)(jax.random.split(key, copies))
+    intent = Intent(jnp.zeros((copies, space.dimensions)), jnp.zeros(copies, jnp.int32))
+    tail = empty_tail(cfg.k, env.obs_dim, space.dimensions)
+    tail = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], copies, axis=1), tail)
+    return Live(state, obs, intent, tail, jnp.zeros(copies))
+
+
+def collect(
+    key: PRNGKeyArray, agent: AgentState, live: Live, ready: Bool[Array, ""], env: Environment, space: SubgoalSpace, cfg: Config
+) -> tuple[Live, Collected]:
+    """Let the two levels act for one round, exploring."""
+    copies = cfg.training.envs_per_run
+
+    def propose(key: PRNGKeyArray, obs: Array, intent: Intent) -> Array:
+        keys = jax.random.split(key, copies)
+        fresh = jax.vmap(lambda k, o: hierarchy.propose(k, agent, o, ready, space, cfg))(keys, obs)
+        return jnp.where((intent.clock == 0)[:, None], fresh, intent.subgoal)
+
+    def one(live: Live, key: PRNGKeyArray) -> tuple[Live, tuple[Trajectory, Array]]:
+        key_propose, key_act, key_env, key_reset = jax.random.split(key, 4)
+        # Proposing is dear: skip it in steps in which no copy of any run needs a subgoal.
+        due = jax.lax.psum(jnp.any(live.intent.clock == 0).astype(jnp.int32), RUNS) > 0
+        subgoal = jax.lax.cond(due, propose, lambda _, __, intent: intent.subgoal, key_propose, live.obs, live.intent)
+        intent = Intent(subgoal, live.intent.clock)
+        keys = jax.random.split(key_act, copies)
+        action = jax.vmap(hierarchy.act, (0, None, 0, 0))(keys, agent, live.obs, subgoal)
+        after = jax.vmap(env.step)(jax.random.split(key_env, copies), live.env, action)
+        done = after.terminated | after.truncated
+        last = done | (intent.clock == cfg.k - 1)
+        step = Trajectory(
+            live.obs, subgoal, action, after.reward, after.obs, after.terminated, after.truncated, intent.clock, last
+        )
+        intent = jax.vmap(lambda i, o, n, w: hierarchy.carry_on(i, o, n, w, space))(intent, live.obs, after.obs, last)
+        env_state, obs = _restart(key_reset, done, after, env)
+        total = live.episode_return + after.reward
+        live = Live(env_state, obs, intent, live.tail, jnp.where(done, 0.0, total))
+        return live, (step, total)
+
+    steps = cfg.training.round_env_steps // copies
+    live, (new, totals) = jax.lax.scan(one, live, jax.random.split(key, steps))
+    trajectory = jax.tree.map(lambda tail, leaf: jnp.concatenate([tail, leaf]), live.tail, new)
+    return live._replace(tail=jax.tree.map(lambda leaf: leaf[-cfg.k :], trajectory)), Collected(trajectory, totals)
+
+
+def _restart(key: PRNGKeyArray, done: Bool[Array, " copies"], after: Step, env: Environment) -> tuple[State, Array]:
+    """Go on where the episode does, begin a new one where it ended."""
+    fresh = jax.vmap(env.reset)(jax.random.split(key, len(done)))
+    going_on = (after.state, after.obs)
+    return jax.tree.map(lambda new, old: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old), fresh, going_on)
+
+
+def wander(key: PRNGKeyArray, env: Environment, episodes: int, space: SubgoalSpace) -> Float[Array, "episodes time goal"]:
+    """Positions of whole episodes of uniformly random actions in a world without ends (`Environment.exploring`)."""
+
+    def episode(key: PRNGKeyArray) -> Array:
+        key_reset, key_steps = jax.random.split(key)
+        state, obs = env.reset(key_reset)
+
+        def one(state: State, key: PRNGKeyArray) -> tuple[State, Array]:
+            key_action, key_env = jax.random.split(key)
+            action = jax.random.randint(key_action, (), 0, env.num_actions)
+            step = env.step(key_env, state, action)
+            return step.state, space.phi(step.obs)
+
+        _, positions = jax.lax.scan(one, state, jax.random.split(key_steps, env.time_limit))
+        return jnp.concatenate([space.phi(obs)[None], positions])
+
+    return jax.vmap(episode)(jax.random.split(key, episodes))

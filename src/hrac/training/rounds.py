@@ -1,0 +1,160 @@
+"""The part of training that runs on the device: one run's state, and one round of it, mapped over runs and compiled."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from hrac.adjacency import network
+from hrac.agents import hierarchy
+from hrac.agents.hierarchy import AgentState
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.agents.td3 import Window
+from hrac.agents.windows import Trajectory, controller_steps, intrinsic_rewards, manager_windows
+from hrac.config import Config
+from hrac.envs.base import Environment
+from hrac.training import evaluate, replay, rollout
+from hrac.training.replay import Buffer
+from hrac.training.rollout import RUNS, Collected, Live
+
+Mean = tuple[Array, Array]
+"""A total and a weight, so that means over rounds and episodes can be put together later."""
+
+
+class RunState(NamedTuple):
+    """Everything of a run that lives on the device."""
+
+    agent: AgentState
+    windows: Buffer
+    live: Live
+
+
+class Visited(NamedTuple):
+    """Where a round's steps led, for the adjacency table (time, copies, ...)."""
+
+    position: Float[Array, "time copies goal"]
+    after: Float[Array, "time copies goal"]
+    done: Bool[Array, "time copies"]
+
+
+def init(key: PRNGKeyArray, env: Environment, space: SubgoalSpace, cfg: Config) -> RunState:
+    """A new run."""
+    key_agent, key_live = jax.random.split(key)
+    agent = hierarchy.init(key_agent, env.obs_dim, env.num_actions, space, cfg)
+    obs, goal, number = jnp.zeros(env.obs_dim), jnp.zeros(space.dimensions), jnp.zeros(())
+    example = Window(obs, goal, number, obs, jnp.asarray(False))
+    buffer = replay.create(example, cfg.manager.buffer_windows)
+    return RunState(agent, buffer, rollout.start(key_live, env, space, cfg))
+
+
+def round_(
+    key_act: PRNGKeyArray, key_learn: PRNGKeyArray, run: RunState, env: Environment, space: SubgoalSpace, cfg: Config
+) -> tuple[RunState, dict[str, Mean], Visited]:
+    """Collect a round, store its windows, and learn from them once enough are stored."""
+    ready = run.windows.size >= cfg.manager.start_windows
+    live, collected = rollout.collect(key_act, run.agent, run.live, ready, env, space, cfg)
+    trajectory = collected.trajectory
+
+    per_copy = functools.partial(jax.vmap, in_axes=1, out_axes=0)
+    windows, ended = per_copy(lambda t: manager_windows(t, cfg))(trajectory)
+    buffer = replay.extend(run.windows, _flat(windows), _flat(ended))
+    steps = _flat(per_copy(lambda t: controller_steps(t, space, cfg))(trajectory))
+
+    def learn(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
+        updates = cfg.training.round_env_steps // cfg.k
+        sample = lambda key: replay.sample(key, buffer, cfg.manager.batch_size)  # noqa: E731
+        learned, metrics = hierarchy.learn(key_learn, agent, steps, sample, updates, space, cfg)
+        return jax.tree.map(lambda new, old: jnp.where(ready, new, old), learned, agent), metrics
+
+    def wait(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
+        return agent, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn, agent)[1])
+
+    anyone = jax.lax.psum(ready.astype(jnp.int32), RUNS) > 0
+    agent, learning = jax.lax.cond(anyone, learn, wait, run.agent)
+    weight = ready.astype(jnp.float32)
+    metrics = {name: (weight * value, weight) for name, value in learning.items()}
+    metrics |= acting_metrics(collected, run.agent, env, space, cfg)
+    new = jax.tree.map(lambda leaf: leaf[cfg.k :], trajectory)
+    phi = jax.vmap(jax.vmap(space.phi))
+    visited = Visited(phi(new.obs), phi(new.next_obs), new.terminated | new.truncated)
+    return RunState(agent, buffer, live), metrics, visited
+
+
+def _flat(tree: Window) -> Window:
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tree)
+
+
+def acting_metrics(
+    collected: Collected, agent: AgentState, env: Environment, space: SubgoalSpace, cfg: Config
+) -> dict[str, Mean]:
+    """What the round's behaviour was like: see docs/metrics.md."""
+    new: Trajectory = jax.tree.map(lambda leaf: leaf[cfg.k :], collected.trajectory)
+    done = new.terminated | new.truncated
+    rewards = jax.vmap(lambda t: intrinsic_rewards(t, space, cfg), 1, 1)(new)
+    means = {
+        "train/return": _mean_where(done, collected.episode_return),
+        "train/success": _mean_where(done, new.terminated),
+        "train/intrinsic_reward": _mean_where(jnp.ones_like(done), rewards),
+    }
+    numbers = jax.vmap(lambda t: evaluate.subgoal_numbers(t.obs, t.subgoal, t.next_obs, agent, env, space, cfg), 1, 1)(new)
+    for name, values in numbers.items():
+        means[f"train/{name}"] = _mean_where(new.last if name == "subgoal_miss" else new.clock == 0, values)
+    return means
+
+
+def _mean_where(mask: Array, values: Array) -> Mean:
+    weight = mask.astype(jnp.float32)
+    return jnp.sum(weight * values.astype(jnp.float32)), jnp.sum(weight)
+
+
+# Compiled and mapped over runs. The environment, space and config are constants of the program.
+
+STATIC = ("env", "space", "cfg")
+
+
+@functools.partial(jax.jit, static_argnames=STATIC)
+def init_runs(keys: PRNGKeyArray, *, env: Environment, space: SubgoalSpace, cfg: Config) -> RunState:
+    """`init` for all runs."""
+    return jax.vmap(lambda key: init(key, env, space, cfg))(keys)
+
+
+@functools.partial(jax.jit, static_argnames=STATIC, donate_argnums=1)
+def round_runs(
+    keys: PRNGKeyArray, runs: RunState, index: Array, *, env: Environment, space: SubgoalSpace, cfg: Config
+) -> tuple[RunState, dict[str, Mean], Visited]:
+    """`round_` for all runs; `keys` (runs, 2) are their acting and learning streams, `index` the round's number."""
+
+    def one(keys: PRNGKeyArray, run: RunState) -> tuple[RunState, dict[str, Mean], Visited]:
+        key_act, key_learn = jax.vmap(jax.random.fold_in, (0, None))(keys, index)
+        return round_(key_act, key_learn, run, env, space, cfg)
+
+    return jax.vmap(one, axis_name=RUNS)(keys, runs)
+
+
+@functools.partial(jax.jit, static_argnames=("episodes", *STATIC))
+def evaluate_runs(
+    keys: PRNGKeyArray, agents: AgentState, index: Array, episodes: int, *, env: Environment, space: SubgoalSpace, cfg: Config
+) -> dict[str, Float[Array, "runs episodes"]]:
+    """`evaluate` for all runs."""
+
+    def one(key: PRNGKeyArray, agent: AgentState) -> dict[str, Array]:
+        return evaluate.evaluate(jax.random.fold_in(key, index), agent, episodes, env, space, cfg)
+
+    return jax.vmap(one)(keys, agents)
+
+
+@functools.partial(jax.jit, static_argnames=("episodes", "env", "space"))
+def wander_runs(
+    keys: PRNGKeyArray, episodes: int, *, env: Environment, space: SubgoalSpace
+) -> Float[Array, "runs episodes time goal"]:
+    """`wander` for all runs, in the environment's exploring form."""
+    world = env.exploring()
+    return jax.vmap(lambda key: rollout.wander(key, world, episodes, space))(keys)
+
+
+@functools.partial(jax.jit, static_argnames=("threshold",))
+def accuracy_runs(agents: AgentState, cells: Array, truth: Array, *, threshold: float) -> Float[Array, " runs"]:
+    """Adjacency accuracy against the true relation, of all runs."""
+    return jax.vmap(lambda agent: network.accuracy(agent.adjacency.embedding, cells, truth, threshold))(agents)
