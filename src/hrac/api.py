@@ -1,5 +1,6 @@
 """Training and loading by name: what `hrac.train` and `hrac.load` do."""
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
@@ -109,12 +110,19 @@ def _new_folder(config: Config) -> Path:
 def _write_config(folder: Path, config: Config) -> None:
     about = {
         "config": configs.to_dict(config),
-        "versions": {name: importlib.metadata.version(name) for name in ("hrac", "jax", "numpy", "optax", "equinox")},
+        "versions": {name: _version(name) for name in ("hrac", "jax", "numpy", "optax", "equinox")},
         "python": platform.python_version(),
         "device": str(jax.devices()[0]),
         "commit": _commit(),
     }
     write_atomic(folder / "config.json", (json.dumps(about, indent=2) + "\n").encode())
+
+
+def _version(package: str) -> str | None:
+    """The version of an installed package."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return None
 
 
 def _commit() -> str | None:
