@@ -87,6 +87,9 @@ class ManagerConfig:
 class ControllerConfig:
     """The low level on the grid worlds: A2C on the intrinsic reward, one update a round."""
 
+    subgoals_shown_as: Literal["given", "displacement"] = "given"
+    """What the controller sees of an absolute subgoal: the point itself (published code), or where it lies from the agent."""
+
     learning_rate: Positive = 1e-4
     """Adam, actor and critic (Table 1)."""
 

@@ -95,4 +95,4 @@ def _train_chunk(
         return state, jnp.where(index < todo, value, 0.0)
 
     state, losses = jax.lax.scan(one, state, (jnp.arange(batches.weight.shape[0]), batches))
-    return state, jnp.where(todo > 0, jnp.sum(losses) / jnp.maximum(todo, 1), loss)
+    return state, jnp.where(todo > 0, jnp.sum(losses) / jnp.maximum(todo, 1).astype(jnp.float32), loss)

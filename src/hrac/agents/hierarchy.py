@@ -89,10 +89,11 @@ def propose(
 
 
 def act(
-    key: PRNGKeyArray, agent: AgentState, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]
+    key: PRNGKeyArray, agent: AgentState, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"], space: SubgoalSpace
 ) -> Int[Array, ""]:
     """The controller's action: a draw from its policy."""
-    return jax.random.categorical(key, a2c.logits(agent.controller.actor, obs, subgoal))
+    shown = space.shown(subgoal, space.phi(obs))
+    return jax.random.categorical(key, a2c.logits(agent.controller.actor, obs, shown))
 
 
 def carry_on(

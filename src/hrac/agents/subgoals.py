@@ -19,6 +19,8 @@ class SubgoalSpace(NamedTuple):
     """Lowest position in goal space."""
     high: tuple[float, ...]
     """Highest position."""
+    displacement: bool = False
+    """Whether the controller is shown absolute subgoals as displacements from where it stands."""
 
     @property
     def dimensions(self) -> int:
@@ -53,6 +55,10 @@ class SubgoalSpace(NamedTuple):
     def target(self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"]) -> Float[Array, " goal"]:
         """The point of goal space that a subgoal asks for when held at `position`."""
         return position + subgoal if self.relative else subgoal
+
+    def shown(self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"]) -> Float[Array, " goal"]:
+        """The subgoal as the controller sees it."""
+        return self.target(subgoal, position) - position if self.displacement else subgoal
 
     def transition(
         self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"], after: Float[Array, " goal"]

@@ -31,13 +31,16 @@ class Window(NamedTuple):
     """Whether the value of `next_obs` counts: the episode went on."""
 
 
+Twins = tuple[MLP, MLP]
+
+
 class TD3State(NamedTuple):
-    """Actor, twin critics (one MLP with a leading axis of 2), their slow copies and the optimisers' states."""
+    """Actor, twin critics, their slow copies and the optimisers' states."""
 
     actor: MLP
-    critics: MLP
+    critics: Twins
     target_actor: MLP
-    target_critics: MLP
+    target_critics: Twins
     actor_opt: optax.OptState
     critic_opt: optax.OptState
 
@@ -47,7 +50,8 @@ def init(key: PRNGKeyArray, obs_dim: int, space: SubgoalSpace, cfg: ManagerConfi
     key_actor, key_critics = jax.random.split(key)
     actor = MLP.init(key_actor, (obs_dim, *cfg.hidden, space.dimensions))
     sizes = (obs_dim + space.dimensions, *cfg.hidden, 1)
-    critics = jax.vmap(lambda k: MLP.init(k, sizes))(jax.random.split(key_critics))
+    key_first, key_second = jax.random.split(key_critics)
+    critics = (MLP.init(key_first, sizes), MLP.init(key_second, sizes))
     copy = jax.tree.map(jnp.copy, (actor, critics))  # donated buffers must not be shared
     return TD3State(
         actor, critics, *copy, _actor_optimiser(cfg).init(actor), _critic_optimiser(cfg).init(critics)  # type: ignore[arg-type]
@@ -67,34 +71,29 @@ def act(actor: MLP, obs: Float[Array, " obs"], space: SubgoalSpace) -> Float[Arr
     return space.squash(actor(obs))
 
 
-def values(critics: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, "2"]:
-    """Both critics' values of a subgoal."""
-    return jax.vmap(lambda critic: critic(jnp.concatenate([obs, subgoal]))[0])(critics)
-
-
-def first_value(critics: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
-    """The first critic's value alone."""
-    return jax.tree.map(lambda leaf: leaf[0], critics)(jnp.concatenate([obs, subgoal]))[0]
+def value(critic: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
+    """A critic's value of a subgoal."""
+    return critic(jnp.concatenate([obs, subgoal]))[0]
 
 
 def critic_target(state: TD3State, window: Window, space: SubgoalSpace, cfg: ManagerConfig) -> Float[Array, ""]:
     """y = r + gamma min_i Q'_i(s', pi'(s')), without the second term where the episode ended."""
     next_subgoal = act(state.target_actor, window.next_obs, space)
-    next_value = jnp.min(values(state.target_critics, window.next_obs, next_subgoal))
-    return cfg.reward_scale * window.reward + cfg.discount * jnp.where(window.bootstrap, next_value, 0.0)
+    first, second = (value(critic, window.next_obs, next_subgoal) for critic in state.target_critics)
+    return cfg.reward_scale * window.reward + cfg.discount * jnp.where(window.bootstrap, jnp.minimum(first, second), 0.0)
 
 
 def critic_loss(
-    critics: MLP, targets: Float[Array, " batch"], batch: Window
+    critics: Twins, targets: Float[Array, " batch"], batch: Window
 ) -> tuple[Float[Array, ""], Metrics]:
     """Squared error of both critics, summed over the two."""
-    predicted = jax.vmap(lambda window: values(critics, window.obs, window.subgoal))(batch)
-    loss = jnp.mean(jnp.sum((predicted - targets[:, None]) ** 2, axis=1))
-    return loss, {"manager/critic_loss": loss, "manager/value": jnp.mean(predicted)}
+    first, second = (jax.vmap(value, (None, 0, 0))(critic, batch.obs, batch.subgoal) for critic in critics)
+    loss = jnp.mean((first - targets) ** 2) + jnp.mean((second - targets) ** 2)
+    return loss, {"manager/critic_loss": loss, "manager/value": jnp.mean(first)}
 
 
 def actor_loss(
-    actor: MLP, critics: MLP, distance: Distance, batch: Window, space: SubgoalSpace, cfg: ManagerConfig, with_value: bool
+    actor: MLP, critic: MLP, distance: Distance, batch: Window, space: SubgoalSpace, cfg: ManagerConfig, with_value: bool
 ) -> tuple[Float[Array, ""], Metrics]:
     """Minus the value of the proposed subgoal, plus eta times how far it leaves the k-step region (Eq. 12, 13).
 
@@ -103,13 +102,13 @@ def actor_loss(
 
     def one(window: Window) -> tuple[Array, Array]:
         subgoal = act(actor, window.obs, space)
-        value = first_value(critics, window.obs, subgoal) if with_value else jnp.zeros(())
+        worth = value(critic, window.obs, subgoal) if with_value else jnp.zeros(())
         position = space.phi(window.obs)
         too_far = jax.nn.relu(distance(position, space.target(subgoal, position)) - cfg.hinge)
-        return value, too_far
+        return worth, too_far
 
-    value, too_far = jax.tree.map(jnp.mean, jax.vmap(one)(batch))
-    return -value + cfg.eta * too_far, {"manager/too_far": too_far}
+    worth, too_far = jax.tree.map(jnp.mean, jax.vmap(one)(batch))
+    return -worth + cfg.eta * too_far, {"manager/too_far": too_far}
 
 
 def update_critics(
@@ -127,7 +126,7 @@ def update_actor(
 ) -> tuple[TD3State, Metrics]:
     """One gradient step of the actor; none where neither term applies."""
     grads, metrics = jax.grad(actor_loss, has_aux=True)(
-        state.actor, state.critics, distance, batch, space, cfg, with_value
+        state.actor, state.critics[0], distance, batch, space, cfg, with_value
     )
     if with_value or cfg.eta > 0:
         actor, actor_opt = descend(_actor_optimiser(cfg), grads, state.actor_opt, state.actor)

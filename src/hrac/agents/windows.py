@@ -77,7 +77,7 @@ def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -
     window_end = jax.lax.cummin(jnp.where(trajectory.last, time, len(time)), reverse=True)
     return ControllerStep(
         obs=trajectory.obs,
-        subgoal=trajectory.subgoal,
+        subgoal=jax.vmap(lambda g, o: space.shown(g, space.phi(o)))(trajectory.subgoal, trajectory.obs),
         action=trajectory.action,
         ret=returns_to_window_end(rewards, trajectory.last, cfg.controller.discount, k),
         valid=(window_end >= k) & (window_end < len(time)),

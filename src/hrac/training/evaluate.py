@@ -35,7 +35,7 @@ def play(key: PRNGKeyArray, agent: AgentState, env: Environment, space: SubgoalS
     ) -> tuple[tuple[State, Array, Array, Array], Episode]:
         state, obs, subgoal, alive = carry
         key_act, key_env = jax.random.split(key)
-        action = hierarchy.act(key_act, agent, obs, subgoal)
+        action = hierarchy.act(key_act, agent, obs, subgoal, space)
         after = env.step(key_env, state, action)
         record = Episode(obs, subgoal, action, after.reward, after.obs, after.terminated, alive)
         subgoal = space.transition(subgoal, space.phi(obs), space.phi(after.obs))

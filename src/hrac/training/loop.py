@@ -58,7 +58,9 @@ class Outcome(NamedTuple):
 
 def subgoal_space(env: Environment, config: Config) -> SubgoalSpace:
     """The space of subgoals of an environment under a configuration."""
-    return SubgoalSpace(config.manager.subgoals == "relative", env.position_low, env.position_high)
+    relative = config.manager.subgoals == "relative"
+    shown = config.controller.subgoals_shown_as == "displacement"
+    return SubgoalSpace(relative, env.position_low, env.position_high, shown)
 
 
 class Training:

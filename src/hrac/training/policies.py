@@ -101,4 +101,4 @@ class Policy:
     ) -> tuple[Array, Array]:
         carried = self.space.transition(subgoal, self.space.phi(before), self.space.phi(obs))
         subgoal = jnp.where(due, hierarchy.propose_greedy(agent, obs, self.space), carried)
-        return hierarchy.act(key, agent, obs, subgoal), subgoal
+        return hierarchy.act(key, agent, obs, subgoal, self.space), subgoal

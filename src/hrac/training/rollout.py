@@ -1,6 +1,6 @@
-"""One round of experience from a JAX environment, by scan; also random behaviour, and whole episodes for evaluation.
+"""One round of experience from a JAX environment, by scan; also random behaviour.
 
-Functions are for one run with its E copies and are mapped over runs under the axis name `RUNS`.
+Functions are for one run with its E copies; `training.rounds` maps them over runs.
 """
 
 from typing import NamedTuple
@@ -16,8 +16,10 @@ from hrac.agents.windows import Trajectory, empty_tail
 from hrac.config import Config
 from hrac.envs.base import Environment, State, Step
 
-RUNS = "runs"
-"""Name of the mapped axis over runs."""
+
+def anywhere(flag: Bool[Array, ""], axis: str | None) -> Bool[Array, ""]:
+    """Whether a flag is up in any of the runs mapped over `axis`: one answer for all, so that `cond` can skip work."""
+    return flag if axis is None else jax.lax.psum(flag.astype(jnp.int32), axis) > 0
 
 
 class Live(NamedTuple):
@@ -52,7 +54,14 @@ def start(key: PRNGKeyArray, env: Environment, space: SubgoalSpace, cfg: Config)
 
 
 def collect(
-    key: PRNGKeyArray, agent: AgentState, live: Live, ready: Bool[Array, ""], env: Environment, space: SubgoalSpace, cfg: Config
+    key: PRNGKeyArray,
+    agent: AgentState,
+    live: Live,
+    ready: Bool[Array, ""],
+    env: Environment,
+    space: SubgoalSpace,
+    cfg: Config,
+    axis: str | None = None,
 ) -> tuple[Live, Collected]:
     """Let the two levels act for one round, exploring."""
     copies = cfg.training.envs_per_run
@@ -65,11 +74,11 @@ def collect(
     def one(live: Live, key: PRNGKeyArray) -> tuple[Live, tuple[Trajectory, Array]]:
         key_propose, key_act, key_env, key_reset = jax.random.split(key, 4)
         # Proposing is dear: skip it in steps in which no copy of any run needs a subgoal.
-        due = jax.lax.psum(jnp.any(live.intent.clock == 0).astype(jnp.int32), RUNS) > 0
+        due = anywhere(jnp.any(live.intent.clock == 0), axis)
         subgoal = jax.lax.cond(due, propose, lambda _, __, intent: intent.subgoal, key_propose, live.obs, live.intent)
         intent = Intent(subgoal, live.intent.clock)
         keys = jax.random.split(key_act, copies)
-        action = jax.vmap(hierarchy.act, (0, None, 0, 0))(keys, agent, live.obs, subgoal)
+        action = jax.vmap(lambda k, o, g: hierarchy.act(k, agent, o, g, space))(keys, live.obs, subgoal)
         after = jax.vmap(env.step)(jax.random.split(key_env, copies), live.env, action)
         done = after.terminated | after.truncated
         last = done | (intent.clock == cfg.k - 1)

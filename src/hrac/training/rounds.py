@@ -1,7 +1,12 @@
-"""The part of training that runs on the device: one run's state, and one round of it, mapped over runs and compiled."""
+"""The part of training that runs on the device: one run's state, and one round of it, mapped over runs and compiled.
+
+Compiled functions take pytrees with a leading run axis. Several runs are mapped by `vmap`; a single one is not mapped at
+all, because on a CPU the batched matrix products of a mapped program are slower than plain ones.
+"""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +22,7 @@ from hrac.config import Config
 from hrac.envs.base import Environment
 from hrac.training import evaluate, replay, rollout
 from hrac.training.replay import Buffer
-from hrac.training.rollout import RUNS, Collected, Live
+from hrac.training.rollout import Collected, Live, anywhere
 
 Mean = tuple[Array, Array]
 """A total and a weight, so that means over rounds and episodes can be put together later."""
@@ -50,11 +55,17 @@ def init(key: PRNGKeyArray, env: Environment, space: SubgoalSpace, cfg: Config) 
 
 
 def round_(
-    key_act: PRNGKeyArray, key_learn: PRNGKeyArray, run: RunState, env: Environment, space: SubgoalSpace, cfg: Config
+    key_act: PRNGKeyArray,
+    key_learn: PRNGKeyArray,
+    run: RunState,
+    env: Environment,
+    space: SubgoalSpace,
+    cfg: Config,
+    axis: str | None = None,
 ) -> tuple[RunState, dict[str, Mean], Visited]:
     """Collect a round, store its windows, and learn from them once enough are stored."""
     ready = run.windows.size >= cfg.manager.start_windows
-    live, collected = rollout.collect(key_act, run.agent, run.live, ready, env, space, cfg)
+    live, collected = rollout.collect(key_act, run.agent, run.live, ready, env, space, cfg, axis)
     trajectory = collected.trajectory
 
     per_copy = functools.partial(jax.vmap, in_axes=1, out_axes=0)
@@ -71,8 +82,7 @@ def round_(
     def wait(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
         return agent, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn, agent)[1])
 
-    anyone = jax.lax.psum(ready.astype(jnp.int32), RUNS) > 0
-    agent, learning = jax.lax.cond(anyone, learn, wait, run.agent)
+    agent, learning = jax.lax.cond(anywhere(ready, axis), learn, wait, run.agent)
     weight = ready.astype(jnp.float32)
     metrics = {name: (weight * value, weight) for name, value in learning.items()}
     metrics |= acting_metrics(collected, run.agent, env, space, cfg)
@@ -111,13 +121,25 @@ def _mean_where(mask: Array, values: Array) -> Mean:
 
 # Compiled and mapped over runs. The environment, space and config are constants of the program.
 
+RUNS = "runs"
+"""Name of the mapped axis."""
+
+
+def over_runs(function: Callable[..., Any], *trees: Any) -> Any:
+    """Map `function(axis, *trees)` over the leading run axis; a single run is taken out, run plainly and put back."""
+    if jax.tree.leaves(trees)[0].shape[0] == 1:
+        result = function(None, *jax.tree.map(lambda leaf: leaf[0], trees))
+        return jax.tree.map(lambda leaf: leaf[None], result)
+    return jax.vmap(functools.partial(function, RUNS), axis_name=RUNS)(*trees)
+
+
 STATIC = ("env", "space", "cfg")
 
 
 @functools.partial(jax.jit, static_argnames=STATIC)
 def init_runs(keys: PRNGKeyArray, *, env: Environment, space: SubgoalSpace, cfg: Config) -> RunState:
     """`init` for all runs."""
-    return jax.vmap(lambda key: init(key, env, space, cfg))(keys)
+    return over_runs(lambda _, key: init(key, env, space, cfg), keys)
 
 
 @functools.partial(jax.jit, static_argnames=STATIC, donate_argnums=1)
@@ -126,11 +148,11 @@ def round_runs(
 ) -> tuple[RunState, dict[str, Mean], Visited]:
     """`round_` for all runs; `keys` (runs, 2) are their acting and learning streams, `index` the round's number."""
 
-    def one(keys: PRNGKeyArray, run: RunState) -> tuple[RunState, dict[str, Mean], Visited]:
+    def one(axis: str | None, keys: PRNGKeyArray, run: RunState) -> tuple[RunState, dict[str, Mean], Visited]:
         key_act, key_learn = jax.vmap(jax.random.fold_in, (0, None))(keys, index)
-        return round_(key_act, key_learn, run, env, space, cfg)
+        return round_(key_act, key_learn, run, env, space, cfg, axis)
 
-    return jax.vmap(one, axis_name=RUNS)(keys, runs)
+    return over_runs(one, keys, runs)
 
 
 @functools.partial(jax.jit, static_argnames=("episodes", *STATIC))
@@ -139,10 +161,10 @@ def evaluate_runs(
 ) -> dict[str, Float[Array, "runs episodes"]]:
     """`evaluate` for all runs."""
 
-    def one(key: PRNGKeyArray, agent: AgentState) -> dict[str, Array]:
+    def one(_: str | None, key: PRNGKeyArray, agent: AgentState) -> dict[str, Array]:
         return evaluate.evaluate(jax.random.fold_in(key, index), agent, episodes, env, space, cfg)
 
-    return jax.vmap(one)(keys, agents)
+    return over_runs(one, keys, agents)
 
 
 @functools.partial(jax.jit, static_argnames=("episodes", "env", "space"))
@@ -151,10 +173,10 @@ def wander_runs(
 ) -> Float[Array, "runs episodes time goal"]:
     """`wander` for all runs, in the environment's exploring form."""
     world = env.exploring()
-    return jax.vmap(lambda key: rollout.wander(key, world, episodes, space))(keys)
+    return over_runs(lambda _, key: rollout.wander(key, world, episodes, space), keys)
 
 
 @functools.partial(jax.jit, static_argnames=("threshold",))
 def accuracy_runs(agents: AgentState, cells: Array, truth: Array, *, threshold: float) -> Float[Array, " runs"]:
     """Adjacency accuracy against the true relation, of all runs."""
-    return jax.vmap(lambda agent: network.accuracy(agent.adjacency.embedding, cells, truth, threshold))(agents)
+    return over_runs(lambda _, agent: network.accuracy(agent.adjacency.embedding, cells, truth, threshold), agents)
