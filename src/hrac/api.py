@@ -8,14 +8,17 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from hrac import config as configs
 from hrac.config import Config
 from hrac.experiments import tasks
-from hrac.training import loop, policies, progress
+from hrac.training import loop, policies, progress, rounds
 from hrac.training.checkpoint import CheckpointError
 from hrac.training.files import write_atomic
 from hrac.training.loop import Outcome
@@ -96,10 +99,46 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
             raise RunFolderError(f"{source} has no policy yet: it is written at the first checkpoint")
     elif not path.exists():
         raise RunFolderError(f"{path} does not exist: name a run folder or a policy file")
-    config = policies.read_config(path)
+    config, trained_seed = policies.read_facts(path)
     env = tasks.make_env(config)
     space = loop.subgoal_space(env, config)
-    return Policy(policies.load_agent(path, env, space, config), env, space, config)
+    return Policy(policies.load_agent(path, env, space, config), env, space, config, trained_seed)
+
+
+class Evaluation(NamedTuple):
+    """What a policy's episodes came to."""
+
+    seed: int
+    episodes: int
+    returns: NDArray[np.float64]
+    """One an episode."""
+    means: dict[str, float]
+    """By the names of docs/metrics.md."""
+
+    def __str__(self) -> str:
+        error = self.returns.std(ddof=1) / np.sqrt(self.episodes) if self.episodes > 1 else 0.0
+        parts = [f"return {self.means['eval/return']:.3f} +- {error:.3f}", f"success {self.means['eval/success']:.1%}"]
+        parts.append(f"length {self.means['eval/episode_length']:.1f}")
+        if "eval/subgoal_within_k" in self.means:
+            parts.append(f"subgoals within k {self.means['eval/subgoal_within_k']:.1%}")
+        return f"seed {self.seed}: {', '.join(parts)} ({self.episodes} episodes)"
+
+
+def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, random_seed: int = 12345) -> list[Evaluation]:
+    """Play episodes with the policies of a run folder (all seeds, or one) or of a policy file, without exploration noise."""
+    path = Path(source)
+    seeds = read_config(path).seeds if path.is_dir() and seed is None else (seed,)
+    results = []
+    for one in seeds:
+        policy = load(path, one)
+        agents = jax.tree.map(lambda leaf: leaf[None], policy.agent)
+        static = {"env": policy.env, "space": policy.space, "cfg": policy.config}
+        keys = jax.random.key(random_seed)[None]
+        played = rounds.evaluate_runs(keys, agents, jnp.asarray(0), episodes, **static)
+        sums = {name: np.asarray(jnp.stack(both), np.float64)[:, 0] for name, both in played.items()}
+        means = {name: float(total.sum() / weight.sum()) for name, (total, weight) in sums.items()}
+        results.append(Evaluation(policy.seed, episodes, sums["eval/return"][0], means))
+    return results
 
 
 def _new_folder(config: Config) -> Path:

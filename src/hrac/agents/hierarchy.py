@@ -12,7 +12,6 @@
 Everything is for one run; the training loop maps it over runs.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -105,26 +104,19 @@ def carry_on(
 
 
 def learn(
-    key: PRNGKeyArray,
-    agent: AgentState,
-    steps: ControllerStep,
-    sample_windows: Callable[[PRNGKeyArray], Window],
-    manager_updates: int,
-    space: SubgoalSpace,
-    cfg: Config,
+    agent: AgentState, steps: ControllerStep, batches: Window, space: SubgoalSpace, cfg: Config
 ) -> tuple[AgentState, Metrics]:
-    """One controller update over a round's steps, then the manager's updates on minibatches of windows."""
+    """One controller update over a round's steps, then a manager update for each minibatch of windows (updates, batch)."""
     controller, controller_metrics = a2c.update(agent.controller, steps, cfg.controller)
 
     def distance(first: Array, second: Array) -> Array:
         return network.distance(agent.adjacency.embedding, first, second)
 
-    def one(manager: TD3State, indexed: tuple[Array, PRNGKeyArray]) -> tuple[TD3State, Metrics]:
-        index, key_batch = indexed
+    def one(manager: TD3State, indexed: tuple[Array, Window]) -> tuple[TD3State, Metrics]:
+        index, batch = indexed
         with_value = index % cfg.manager.value_every_gradient_steps == 0
-        return td3.update(manager, distance, sample_windows(key_batch), with_value, space, cfg.manager)
+        return td3.update(manager, distance, batch, with_value, space, cfg.manager)
 
-    xs = (jnp.arange(manager_updates), jax.random.split(key, manager_updates))
-    manager, manager_metrics = jax.lax.scan(one, agent.manager, xs)
+    manager, manager_metrics = jax.lax.scan(one, agent.manager, (jnp.arange(len(batches.reward)), batches))
     metrics = controller_metrics | jax.tree.map(jnp.mean, manager_metrics)
     return agent._replace(manager=manager, controller=controller), metrics

@@ -122,16 +122,21 @@ def update_critics(
 
 
 def update_actor(
-    state: TD3State, distance: Distance, batch: Window, space: SubgoalSpace, cfg: ManagerConfig, with_value: bool
+    state: TD3State, distance: Distance, batch: Window, with_value: Bool[Array, ""], space: SubgoalSpace, cfg: ManagerConfig
 ) -> tuple[TD3State, Metrics]:
-    """One gradient step of the actor; none where neither term applies."""
-    grads, metrics = jax.grad(actor_loss, has_aux=True)(
-        state.actor, state.critics[0], distance, batch, space, cfg, with_value
-    )
-    if with_value or cfg.eta > 0:
-        actor, actor_opt = descend(_actor_optimiser(cfg), grads, state.actor_opt, state.actor)
-        state = state._replace(actor=actor, actor_opt=actor_opt)
-    return state, metrics
+    """One gradient step of the actor, with its value term or without; none at all if no term is left."""
+
+    def gradient(with_value: bool) -> tuple[MLP, Metrics]:
+        arguments = (state.actor, state.critics[0], distance, batch, space, cfg, with_value)
+        return jax.grad(actor_loss, has_aux=True)(*arguments)
+
+    # Only the gradient is under the condition: optimiser states passed through one would be copied.
+    grads, metrics = jax.lax.cond(with_value, lambda: gradient(True), lambda: gradient(False))
+    moved = descend(_actor_optimiser(cfg), grads, state.actor_opt, state.actor)
+    if cfg.eta == 0:
+        moved = jax.tree.map(lambda new, old: jnp.where(with_value, new, old), moved, (state.actor, state.actor_opt))
+    actor, actor_opt = moved
+    return state._replace(actor=actor, actor_opt=actor_opt), metrics
 
 
 def update(
@@ -139,12 +144,7 @@ def update(
 ) -> tuple[TD3State, Metrics]:
     """One update: critics, actor, then both targets."""
     state, critic_metrics = update_critics(state, batch, space, cfg)
-    state, actor_metrics = jax.lax.cond(
-        with_value,
-        lambda s: update_actor(s, distance, batch, space, cfg, with_value=True),
-        lambda s: update_actor(s, distance, batch, space, cfg, with_value=False),
-        state,
-    )
+    state, actor_metrics = update_actor(state, distance, batch, with_value, space, cfg)
     state = state._replace(
         target_actor=soft_update(state.target_actor, state.actor, cfg.soft_update_rate),
         target_critics=soft_update(state.target_critics, state.critics, cfg.soft_update_rate),

@@ -35,6 +35,7 @@ TASKS = {
             "manager.noise_sigma": 5.0,
             "manager.buffer_windows": 20_000,
             "training.total_env_steps": 2_000_000,
+            "training.envs_per_run": 10,
         },
     ),
 }

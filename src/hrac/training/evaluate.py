@@ -4,13 +4,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from hrac.agents import hierarchy
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.envs.base import Environment, State
+
+
+Mean = tuple[Array, Array]
+"""A total and a weight, so that means over episodes, rounds and copies can be put together later."""
 
 
 class Episode(NamedTuple):
@@ -54,20 +58,26 @@ def play(key: PRNGKeyArray, agent: AgentState, env: Environment, space: SubgoalS
     return jax.tree.map(lambda leaf: leaf.reshape(windows * cfg.k, *leaf.shape[2:]), record)
 
 
-def summarise(episode: Episode, agent: AgentState, env: Environment, space: SubgoalSpace, cfg: Config) -> dict[str, Array]:
-    """The numbers of one episode: see docs/metrics.md."""
+def summarise(episode: Episode, agent: AgentState, env: Environment, space: SubgoalSpace, cfg: Config) -> dict[str, Mean]:
+    """The numbers of one episode, each as a total and how many things it is a total over: see docs/metrics.md."""
     alive = episode.alive
     first = (jnp.arange(len(alive)) % cfg.k == 0) & alive
     last = alive & (jnp.append(~alive[1:], True) | (jnp.arange(1, len(alive) + 1) % cfg.k == 0))
+    one = jnp.ones((), jnp.float32)
     numbers = {
-        "eval/return": jnp.sum(jnp.where(alive, episode.reward, 0.0)),
-        "eval/success": jnp.any(episode.terminated & alive).astype(jnp.float32),
-        "eval/episode_length": jnp.sum(alive).astype(jnp.float32),
+        "eval/return": (jnp.sum(jnp.where(alive, episode.reward, 0.0)), one),
+        "eval/success": (jnp.any(episode.terminated & alive).astype(jnp.float32), one),
+        "eval/episode_length": (jnp.sum(alive).astype(jnp.float32), one),
     }
     for name, values in subgoal_numbers(episode.obs, episode.subgoal, episode.next_obs, agent, env, space, cfg).items():
-        chosen = (last if name == "subgoal_miss" else first).astype(jnp.float32)
-        numbers[f"eval/{name}"] = jnp.sum(chosen * values) / jnp.maximum(jnp.sum(chosen), 1.0)
+        numbers[f"eval/{name}"] = mean_where(last if name == "subgoal_miss" else first, values)
     return numbers
+
+
+def mean_where(mask: Bool[Array, "*n"], values: Shaped[Array, "*n"]) -> Mean:
+    """Total and weight of the values where the mask holds."""
+    weight = mask.astype(jnp.float32)
+    return jnp.sum(weight * values.astype(jnp.float32)), jnp.sum(weight)
 
 
 def subgoal_numbers(
@@ -100,10 +110,10 @@ def subgoal_numbers(
 
 def evaluate(
     key: PRNGKeyArray, agent: AgentState, episodes: int, env: Environment, space: SubgoalSpace, cfg: Config
-) -> dict[str, Float[Array, " episodes"]]:
+) -> dict[str, Mean]:
     """Play episodes with one run's agent; the numbers of each."""
 
-    def one(key: PRNGKeyArray) -> dict[str, Array]:
+    def one(key: PRNGKeyArray) -> dict[str, Mean]:
         return summarise(play(key, agent, env, space, cfg), agent, env, space, cfg)
 
     return jax.vmap(one)(jax.random.split(key, episodes))

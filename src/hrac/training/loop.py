@@ -25,7 +25,8 @@ from hrac.training.checkpoint import CheckpointError
 from hrac.training.log import Row, RunLog
 from hrac.training.memory import TrajectoryMemory
 from hrac.training.progress import Display, Status
-from hrac.training.rounds import Mean, Visited
+from hrac.training.evaluate import Mean
+from hrac.training.rounds import Visited
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -70,6 +71,7 @@ class Training:
         self.config, self.env, self.space = config, env, subgoal_space(env, config)
         self._static = {"env": env, "space": self.space, "cfg": config}
         self._seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
+        self._round_keys = jnp.stack([self._keys(Stream.ACT), self._keys(Stream.LEARN)], axis=1)
         self.runs = rounds.init_runs(self._keys(Stream.INIT), **self._static)
         self.tables = [
             AdjacencyTable(config.k, config.adjacency.cell_size, self.space.dimensions) for _ in config.seeds
@@ -125,8 +127,7 @@ class Training:
     def round(self) -> None:
         """Collect and learn for one round."""
         index = self.env_steps // self.config.training.round_env_steps
-        keys = jnp.stack([self._keys(Stream.ACT), self._keys(Stream.LEARN)], axis=1)
-        self.runs, metrics, visited = rounds.round_runs(keys, self.runs, jnp.asarray(index), **self._static)
+        self.runs, metrics, visited = rounds.round_runs(self._round_keys, self.runs, jnp.asarray(index), **self._static)
         self.env_steps += self.config.training.round_env_steps
         self.memory.append(visited)
         if self._pending:  # let the device be at most one round behind
@@ -145,7 +146,8 @@ class Training:
         played = rounds.evaluate_runs(
             self._keys(Stream.EVAL), self.runs.agent, jnp.asarray(self.env_steps), episodes, **self._static
         )
-        means = {name: np.asarray(values, np.float64).mean(axis=1) for name, values in played.items()}
+        sums = {name: np.asarray(jnp.stack(both), np.float64).sum(axis=-1) for name, both in played.items()}
+        means = {name: total / weight for name, (total, weight) in sums.items()}
         self._require_finite(means, self.env_steps)
         return self._rows(train | means)
 

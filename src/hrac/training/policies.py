@@ -34,9 +34,10 @@ def save(folder: Path, agents: AgentState, config: Config) -> None:
         checkpoint.save(path_of(folder, seed), "policy", checkpoint.flatten(_acting_part(agent), "agent"), facts)
 
 
-def read_config(path: Path) -> Config:
-    """The configuration a policy file was trained with."""
-    return configs.from_dict(checkpoint.load(path, "policy")[1]["config"])
+def read_facts(path: Path) -> tuple[Config, int]:
+    """The configuration and seed a policy file was trained with."""
+    facts = checkpoint.load(path, "policy")[1]
+    return configs.from_dict(facts["config"]), int(facts["seed"])
 
 
 def load_agent(path: Path, env: Environment, space: SubgoalSpace, config: Config) -> AgentState:
@@ -63,8 +64,8 @@ class Policy:
     Call `reset()` when an episode begins and `act(observation)` at each step.
     """
 
-    def __init__(self, agent: AgentState, env: Environment, space: SubgoalSpace, config: Config, seed: int = 0) -> None:
-        self.agent, self.env, self.space, self.config = agent, env, space, config
+    def __init__(self, agent: AgentState, env: Environment, space: SubgoalSpace, config: Config, seed: int) -> None:
+        self.agent, self.env, self.space, self.config, self.seed = agent, env, space, config, seed
         self._key = jax.random.key(seed)
         self._act = jax.jit(self._act_once)
         self.reset()

@@ -1,29 +1,30 @@
 """A ring buffer on the training device: a state and three functions."""
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-Items = TypeVar("Items")
+Items = Any
+"""A pytree of arrays; in a buffer, with a leading axis of the capacity."""
 
 
 class Buffer(NamedTuple):
     """Stored items, how many there are, and where the next one goes."""
 
-    items: NamedTuple
+    items: Items
     size: Int[Array, ""]
     head: Int[Array, ""]
 
 
-def create(example: NamedTuple, capacity: int) -> Buffer:
+def create(example: Items, capacity: int) -> Buffer:
     """An empty buffer for items like the example."""
     items = jax.tree.map(lambda leaf: jnp.zeros((capacity, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
     return Buffer(items, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 
 
-def extend(buffer: Buffer, items: NamedTuple, keep: Bool[Array, " n"]) -> Buffer:
+def extend(buffer: Buffer, items: Items, keep: Bool[Array, " n"]) -> Buffer:
     """Add those of n items that are to be kept, in order, over the oldest ones."""
     capacity = jax.tree.leaves(buffer.items)[0].shape[0]
     if len(keep) > capacity:
@@ -34,7 +35,7 @@ def extend(buffer: Buffer, items: NamedTuple, keep: Bool[Array, " n"]) -> Buffer
     return Buffer(stored, jnp.minimum(buffer.size + count[-1], capacity), (buffer.head + count[-1]) % capacity)
 
 
-def sample(key: PRNGKeyArray, buffer: Buffer, n: int) -> NamedTuple:
-    """n items drawn uniformly, with replacement."""
-    index = jax.random.randint(key, (n,), 0, jnp.maximum(buffer.size, 1))
+def sample(key: PRNGKeyArray, buffer: Buffer, shape: tuple[int, ...]) -> Items:
+    """Items drawn uniformly, with replacement, in an array of the given shape."""
+    index = jax.random.randint(key, shape, 0, jnp.maximum(buffer.size, 1))
     return jax.tree.map(lambda store: store[index], buffer.items)

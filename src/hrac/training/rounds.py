@@ -21,12 +21,9 @@ from hrac.agents.windows import Trajectory, controller_steps, intrinsic_rewards,
 from hrac.config import Config
 from hrac.envs.base import Environment
 from hrac.training import evaluate, replay, rollout
+from hrac.training.evaluate import Mean
 from hrac.training.replay import Buffer
 from hrac.training.rollout import Collected, Live, anywhere
-
-Mean = tuple[Array, Array]
-"""A total and a weight, so that means over rounds and episodes can be put together later."""
-
 
 class RunState(NamedTuple):
     """Everything of a run that lives on the device."""
@@ -75,8 +72,8 @@ def round_(
 
     def learn(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
         updates = cfg.training.round_env_steps // cfg.k
-        sample = lambda key: replay.sample(key, buffer, cfg.manager.batch_size)  # noqa: E731
-        learned, metrics = hierarchy.learn(key_learn, agent, steps, sample, updates, space, cfg)
+        batches = replay.sample(key_learn, buffer, (updates, cfg.manager.batch_size))
+        learned, metrics = hierarchy.learn(agent, steps, batches, space, cfg)
         return jax.tree.map(lambda new, old: jnp.where(ready, new, old), learned, agent), metrics
 
     def wait(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
@@ -104,19 +101,14 @@ def acting_metrics(
     done = new.terminated | new.truncated
     rewards = jax.vmap(lambda t: intrinsic_rewards(t, space, cfg), 1, 1)(new)
     means = {
-        "train/return": _mean_where(done, collected.episode_return),
-        "train/success": _mean_where(done, new.terminated),
-        "train/intrinsic_reward": _mean_where(jnp.ones_like(done), rewards),
+        "train/return": evaluate.mean_where(done, collected.episode_return),
+        "train/success": evaluate.mean_where(done, new.terminated),
+        "train/intrinsic_reward": evaluate.mean_where(jnp.ones_like(done), rewards),
     }
     numbers = jax.vmap(lambda t: evaluate.subgoal_numbers(t.obs, t.subgoal, t.next_obs, agent, env, space, cfg), 1, 1)(new)
     for name, values in numbers.items():
-        means[f"train/{name}"] = _mean_where(new.last if name == "subgoal_miss" else new.clock == 0, values)
+        means[f"train/{name}"] = evaluate.mean_where(new.last if name == "subgoal_miss" else new.clock == 0, values)
     return means
-
-
-def _mean_where(mask: Array, values: Array) -> Mean:
-    weight = mask.astype(jnp.float32)
-    return jnp.sum(weight * values.astype(jnp.float32)), jnp.sum(weight)
 
 
 # Compiled and mapped over runs. The environment, space and config are constants of the program.
@@ -158,10 +150,10 @@ def round_runs(
 @functools.partial(jax.jit, static_argnames=("episodes", *STATIC))
 def evaluate_runs(
     keys: PRNGKeyArray, agents: AgentState, index: Array, episodes: int, *, env: Environment, space: SubgoalSpace, cfg: Config
-) -> dict[str, Float[Array, "runs episodes"]]:
-    """`evaluate` for all runs."""
+) -> dict[str, Mean]:
+    """`evaluate` for all runs: totals and weights (runs, episodes)."""
 
-    def one(_: str | None, key: PRNGKeyArray, agent: AgentState) -> dict[str, Array]:
+    def one(_: str | None, key: PRNGKeyArray, agent: AgentState) -> dict[str, Mean]:
         return evaluate.evaluate(jax.random.fold_in(key, index), agent, episodes, env, space, cfg)
 
     return over_runs(one, keys, agents)

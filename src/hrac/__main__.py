@@ -1,0 +1,5 @@
+"""`python -m hrac` is the `hrac` program."""
+
+from hrac.cli import main
+
+main()

@@ -1,0 +1,266 @@
+"""The command line: the only module that knows it."""
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from pydantic import ValidationError
+
+from hrac import config as configs
+from hrac.config import AdjacencyConfig, Config, ConfigError, ControllerConfig, GridConfig, ManagerConfig, TrainingConfig
+
+USAGE = """usage: hrac COMMAND [options]
+
+  train TASK    train a method on a task        hrac train maze
+  eval RUN      play episodes with a policy     hrac eval runs/NAME --episodes 100
+  picture RUN   draw an episode with its subgoals and adjacency heatmaps
+  curves RUN... draw learning curves, runs of one folder as one curve
+  list          the tasks and methods there are
+  bench WHAT    measure speed: a task, or "adjacency"
+
+`hrac COMMAND --help` explains a command's options."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """Train a method on a task. All options have the paper's values for the task as defaults."""
+
+    task: tyro.conf.Positional[str | None] = None
+    """A name from `hrac list`."""
+    method: str = "hrac"
+    """A name from `hrac list`."""
+    steps: int | None = None
+    """Environment steps of each run, pre-training included; short for --training.total-env-steps."""
+    seeds: int = 1
+    """How many runs, trained side by side."""
+    first_seed: int = 0
+    """Seed of the first run; the others follow."""
+    out: Path | None = None
+    """Folder for the results (default: runs/TASK-METHOD-TIME)."""
+    resume: Path | None = None
+    """Go on with this run folder from its checkpoint instead of starting anew. Only --steps may be given beside it."""
+    k: int = 10
+    """Steps between subgoals."""
+    env: GridConfig = dataclasses.field(default_factory=GridConfig)
+    manager: ManagerConfig = dataclasses.field(default_factory=ManagerConfig)
+    controller: ControllerConfig = dataclasses.field(default_factory=ControllerConfig)
+    adjacency: AdjacencyConfig = dataclasses.field(default_factory=AdjacencyConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+
+
+GROUPS = ("k", "env", "manager", "controller", "adjacency", "training")
+
+
+def train(arguments: Sequence[str]) -> int:
+    """`hrac train`."""
+    from hrac import api
+    from hrac.experiments import tasks
+
+    task, method = _peek(arguments, TrainOptions)
+    default = TrainOptions()
+    if task is not None:
+        config = tasks.config_for(task, method)
+        default = TrainOptions(task, method, **{name: getattr(config, name) for name in GROUPS})
+    options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
+    if options.resume is not None:
+        if dataclasses.replace(options, resume=None, steps=None) != TrainOptions():
+            raise ConfigError("--resume goes with --steps alone: everything else is what the run folder says")
+        outcome = api.resume(options.resume, options.steps)
+    elif options.task is None:
+        raise ConfigError(f"name a task: {', '.join(tasks.TASKS)} (or --resume RUN)")
+    else:
+        outcome = api.run(_config(options), options.out)
+    return _report(outcome)
+
+
+def _peek(arguments: Sequence[str], options: type[TrainOptions]) -> tuple[str | None, str]:
+    """The task and method among the arguments, whose defaults are needed before the rest can be read."""
+    task = arguments[0] if arguments and not arguments[0].startswith("-") else None
+    method = options.method
+    for here, following in itertools.pairwise([*arguments, ""]):
+        if here == "--method":
+            method = following
+        elif here.startswith("--method="):
+            method = here.removeprefix("--method=")
+    return task, method
+
+
+def _config(options: TrainOptions) -> Config:
+    changes: dict[str, Any] = {"task": options.task, "method": options.method}
+    changes["seeds"] = [options.first_seed + i for i in range(options.seeds)]
+    config = configs.to_dict(Config(**{name: getattr(options, name) for name in GROUPS}))
+    if options.steps is not None:
+        config["training"]["total_env_steps"] = options.steps
+    return configs.from_dict(config | changes)
+
+
+def _report(outcome: Any) -> int:
+    state = "finished" if outcome.finished else "stopped"
+    print(f"{state} at step {outcome.env_steps:,}; results are in {outcome.folder}")
+    if "eval/return" in outcome.last:
+        returns = ", ".join(f"{value:.2f}" for value in outcome.last["eval/return"])
+        print(f"last evaluation: return {returns}")
+    if not outcome.finished:
+        print(f"go on with: hrac train --resume {outcome.folder}")
+    print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}")
+    return 0 if outcome.finished else 130
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalOptions:
+    """Play episodes with a trained policy, without exploration noise, and print what came of it."""
+
+    run: tyro.conf.Positional[Path]
+    """A run folder, or one policy file of it."""
+    episodes: int = 100
+    """Episodes for each seed."""
+    seed: int | None = None
+    """Only this seed's policy (default: all of the run)."""
+    random_seed: int = 12345
+    """Of the episodes, not of the policy."""
+
+
+def evaluate(arguments: Sequence[str]) -> int:
+    """`hrac eval`."""
+    from hrac import api
+
+    options = tyro.cli(EvalOptions, args=arguments, prog="hrac eval")
+    if options.episodes < 1:
+        raise ConfigError(f"--episodes must be at least 1, got {options.episodes}")
+    for row in api.evaluate(options.run, options.episodes, options.seed, options.random_seed):
+        print(row)
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PictureOptions:
+    """Draw one evaluation episode: at every new subgoal the map, the path so far, the subgoal and the adjacency heatmap."""
+
+    run: tyro.conf.Positional[Path]
+    """A run folder, or one policy file of it."""
+    seed: int | None = None
+    """Whose policy (default: the run's first)."""
+    episode: int = 0
+    """Random seed of the episode."""
+    out: Path | None = None
+    """The picture, .png, .pdf or .svg (default: picture.png in the run folder)."""
+
+
+def picture(arguments: Sequence[str]) -> int:
+    """`hrac picture`."""
+    from hrac import api
+    from hrac.view import episode
+
+    options = tyro.cli(PictureOptions, args=arguments, prog="hrac picture")
+    policy = api.load(options.run, options.seed)
+    folder = options.run if options.run.is_dir() else options.run.parent
+    path = options.out or folder / "picture.png"
+    episode.draw(policy, path, options.episode)
+    print(f"drawn: {path}")
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class CurvesOptions:
+    """Draw learning curves: the mean over a folder's seeds, with its standard error."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, one curve each."""
+    metric: str = "eval/return"
+    """A name from metrics.csv."""
+    labels: tuple[str, ...] = ()
+    """Names of the curves (default: the folders' names)."""
+    out: Path = Path("curves.png")
+    """The picture, .png, .pdf or .svg."""
+
+
+def curves(arguments: Sequence[str]) -> int:
+    """`hrac curves`."""
+    from hrac.view import curves as view
+
+    options = tyro.cli(CurvesOptions, args=arguments, prog="hrac curves")
+    labels = options.labels or tuple(run.name for run in options.runs)
+    if len(labels) != len(options.runs):
+        raise ConfigError(f"--labels: {len(options.runs)} are needed, one a run, got {len(labels)}")
+    view.draw([view.Curve(label, run) for label, run in zip(labels, options.runs, strict=True)], options.metric, options.out)
+    print(f"drawn: {options.out}")
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class ListOptions:
+    """List the tasks and methods there are."""
+
+
+def list_(arguments: Sequence[str]) -> int:
+    """`hrac list`."""
+    from hrac.experiments.methods import METHODS
+    from hrac.experiments.tasks import TASKS
+
+    tyro.cli(ListOptions, args=arguments, prog="hrac list")
+    for title, rows in (("tasks", TASKS), ("methods", METHODS)):
+        print(title)
+        for name, row in rows.items():
+            print(f"  {name:<12} {row.summary}")
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchOptions:
+    """Measure speed and memory."""
+
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK|adjacency")]
+    """A task: training, compilation apart. "adjacency": the table and its training with 100,000 explored cells."""
+    seeds: int = 1
+    """Runs trained at once."""
+    rounds: int = 100
+    """Rounds to measure."""
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """`hrac bench`."""
+    from hrac.experiments import bench as benches
+
+    options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
+    lines = benches.adjacency() if options.what == "adjacency" else benches.training(options.what, options.seeds, options.rounds)
+    for line in lines:
+        print(line, flush=True)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "train": train,
+    "eval": evaluate,
+    "picture": picture,
+    "curves": curves,
+    "list": list_,
+    "bench": bench,
+}
+
+
+def main() -> None:
+    """Entry point of the `hrac` program."""
+    sys.exit(_main(sys.argv[1:]))
+
+
+def _main(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0 if arguments else 2
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        print(f"error: there is no command {name!r}. Commands are: {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    try:
+        return COMMANDS[name](rest)
+    except ValidationError as error:
+        print(f"error: {configs.explain(error)}", file=sys.stderr)
+    except (ValueError, RuntimeError, OSError) as error:  # what this program raises on purpose, with a message to read
+        if type(error) in (ValueError, RuntimeError):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+    return 2
