@@ -1,5 +1,27 @@
-"""Online goal-conditioned hierarchical reinforcement learning with k-step adjacency constraints."""
+"""Online goal-conditioned hierarchical reinforcement learning with k-step adjacency constraints.
 
-from hrac.api import load, resume, run, train
+`train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training; importing this package
+registers `hrac/Maze-v0` and `hrac/KeyChest-v0` with Gymnasium.
+"""
 
-__all__ = ["load", "resume", "run", "train"]
+from hrac.api import Evaluation, Outcome, Policy, RunFolderError, evaluate, load, resume, run, train
+from hrac.config import Config, ConfigError
+from hrac.envs import gym as _gym
+from hrac.training.checkpoint import CheckpointError
+
+_gym.register()
+
+__all__ = [
+    "CheckpointError",
+    "Config",
+    "ConfigError",
+    "Evaluation",
+    "Outcome",
+    "Policy",
+    "RunFolderError",
+    "evaluate",
+    "load",
+    "resume",
+    "run",
+    "train",
+]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hrac.adjacency.network import AdjacencyState, PairBatch, update
 from hrac.adjacency.table import AdjacencyTable
 from hrac.config import AdjacencyConfig
+from hrac.runs import over_runs
 
 CHUNK_GRADIENT_STEPS = 500
 """Minibatches sent to the device at once."""
@@ -82,17 +83,22 @@ def train(
 
 
 @functools.partial(jax.jit, static_argnames="cfg", donate_argnums=(0, 3))
-@functools.partial(jax.vmap, in_axes=(0, 0, 0, 0, None))
 def _train_chunk(
-    state: AdjacencyState, batches: PairBatch, todo: Array, loss: Array, cfg: AdjacencyConfig
+    states: AdjacencyState, batches: PairBatch, todo: Array, loss: Array, cfg: AdjacencyConfig
 ) -> tuple[AdjacencyState, Array]:
-    """The first `todo` of the minibatches, one gradient step each."""
+    """The first `todo` of each run's minibatches, one gradient step each."""
 
-    def one(state: AdjacencyState, indexed: tuple[Array, PairBatch]) -> tuple[AdjacencyState, Array]:
-        index, batch = indexed
-        new, value = update(state, batch, cfg)
-        state = jax.tree.map(lambda n, o: jnp.where(index < todo, n, o), new, state)
-        return state, jnp.where(index < todo, value, 0.0)
+    def chunk(
+        _: str | None, state: AdjacencyState, batches: PairBatch, todo: Array, loss: Array
+    ) -> tuple[AdjacencyState, Array]:
+        def one(state: AdjacencyState, indexed: tuple[Array, PairBatch]) -> tuple[AdjacencyState, Array]:
+            index, batch = indexed
+            new, value = update(state, batch, cfg)
+            state = jax.tree.map(lambda n, o: jnp.where(index < todo, n, o), new, state)
+            return state, jnp.where(index < todo, value, 0.0)
 
-    state, losses = jax.lax.scan(one, state, (jnp.arange(batches.weight.shape[0]), batches))
-    return state, jnp.where(todo > 0, jnp.sum(losses) / jnp.maximum(todo, 1).astype(jnp.float32), loss)
+        state, losses = jax.lax.scan(one, state, (jnp.arange(batches.weight.shape[0]), batches))
+        mean = jnp.sum(losses) / jnp.maximum(todo, 1).astype(jnp.float32)
+        return state, jnp.where(todo > 0, mean, loss)
+
+    return over_runs(chunk, states, batches, todo, loss)

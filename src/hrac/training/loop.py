@@ -1,14 +1,15 @@
 """Training: the only loop. `train` reads like Algorithm 1; what it calls is the `Training` above it."""
 
 import contextlib
+import dataclasses
 import enum
 import fcntl
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,7 @@ from hrac.training.evaluate import Mean
 from hrac.training.rounds import Visited
 
 CHECKPOINT = "checkpoint.safetensors"
+Tree = TypeVar("Tree")
 
 
 class Stream(enum.IntEnum):
@@ -65,14 +67,21 @@ def subgoal_space(env: Environment, config: Config) -> SubgoalSpace:
 
 
 class Training:
-    """The complete state of a training of R runs, and the steps it is made of."""
+    """The complete state of a training of R runs, and the steps it is made of.
+
+    Runs are held in parts, each one program. On an accelerator all runs are one part, mapped together. On a CPU each run is
+    a part of its own: that is no slower, and makes a seed's numbers the same whatever other seeds are trained beside it.
+    """
 
     def __init__(self, config: Config, env: Environment) -> None:
         self.config, self.env, self.space = config, env, subgoal_space(env, config)
-        self._static = {"env": env, "space": self.space, "cfg": config}
+        # Seeds are no part of a program: without them, other seeds need no other compilation.
+        self._static = {"env": env, "space": self.space, "cfg": dataclasses.replace(config, seeds=(0,))}
         self._seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
         self._round_keys = jnp.stack([self._keys(Stream.ACT), self._keys(Stream.LEARN)], axis=1)
-        self.runs = rounds.init_runs(self._keys(Stream.INIT), **self._static)
+        size = 1 if jax.default_backend() == "cpu" else len(config.seeds)
+        self._slices = [slice(start, start + size) for start in range(0, len(config.seeds), size)]
+        self.parts = self._each(rounds.init_runs, self._keys(Stream.INIT))
         self.tables = [
             AdjacencyTable(config.k, config.adjacency.cell_size, self.space.dimensions) for _ in config.seeds
         ]
@@ -85,12 +94,16 @@ class Training:
     def _keys(self, stream: Stream) -> jax.Array:
         return jax.vmap(lambda key: jax.random.fold_in(key, int(stream)))(self._seeds)
 
+    def _each(self, function: Callable[..., Any], keys: jax.Array, *arguments: Any) -> list[Any]:
+        """Call a compiled function for each part with its runs' keys."""
+        return [function(keys[part], *arguments, **self._static) for part in self._slices]
+
     def pretrain(self) -> list[Row]:
         """Random behaviour, then a first adjacency network."""
         cfg = self.config.adjacency
         limit = self.env.time_limit
         episodes = -(-cfg.pretrain_env_steps // limit)
-        positions = rounds.wander_runs(self._keys(Stream.WANDER), episodes, env=self.env, space=self.space)
+        positions = _join(self._each(rounds.wander_runs, self._keys(Stream.WANDER), episodes))
         number = np.repeat(np.arange(episodes), limit + 1)
         for table, walk in zip(self.tables, np.asarray(positions), strict=True):
             walk = walk.reshape(-1, walk.shape[-1])
@@ -108,26 +121,34 @@ class Training:
 
     def _train_adjacency(self, epochs: int) -> list[Row]:
         cfg = self.config.adjacency
-        rngs = [np.random.default_rng([seed, Stream.PAIRS, self.env_steps]) for seed in self.config.seeds]
-        agent = self.runs.agent
-        adjacency, loss = adjacency_learn.train(agent.adjacency, self.tables, rngs, epochs, cfg)
-        self.runs = self.runs._replace(agent=agent._replace(adjacency=adjacency))
+        losses = []
+        for index, part in enumerate(self._slices):
+            rngs = [np.random.default_rng([seed, Stream.PAIRS, self.env_steps]) for seed in self.config.seeds[part]]
+            agent = self.parts[index].agent
+            adjacency, loss = adjacency_learn.train(agent.adjacency, self.tables[part], rngs, epochs, cfg)
+            self.parts[index] = self.parts[index]._replace(agent=agent._replace(adjacency=adjacency))
+            losses.append(loss)
         numbers = {
-            "adjacency/loss": np.asarray(loss),
+            "adjacency/loss": np.asarray(_join(losses)),
             "adjacency/cells": np.array([len(table.cells) for table in self.tables]),
             "adjacency/pairs": np.array([table.num_adjacent for table in self.tables]),
         }
         if hasattr(self.env, "cell_distances"):
             cells = jnp.asarray(self.env.cells, jnp.float32)
             truth = jnp.asarray(self.env.cell_distances <= self.config.k)
-            accuracy = rounds.accuracy_runs(self.runs.agent, cells, truth, threshold=cfg.threshold)
-            numbers["adjacency/accuracy"] = np.asarray(accuracy)
+            measured = [rounds.accuracy_runs(part.agent, cells, truth, threshold=cfg.threshold) for part in self.parts]
+            numbers["adjacency/accuracy"] = np.asarray(_join(measured))
         return self._rows(numbers)
 
     def round(self) -> None:
         """Collect and learn for one round."""
         index = self.env_steps // self.config.training.round_env_steps
-        self.runs, metrics, visited = rounds.round_runs(self._round_keys, self.runs, jnp.asarray(index), **self._static)
+        results = [
+            rounds.round_runs(self._round_keys[part], runs, jnp.asarray(index), **self._static)
+            for part, runs in zip(self._slices, self.parts, strict=True)
+        ]
+        self.parts = [runs for runs, _, _ in results]
+        metrics, visited = _join([(metrics, visited) for _, metrics, visited in results])
         self.env_steps += self.config.training.round_env_steps
         self.memory.append(visited)
         if self._pending:  # let the device be at most one round behind
@@ -143,8 +164,12 @@ class Training:
         }
         self.sums = {}
         episodes = self.config.training.eval_episodes
-        played = rounds.evaluate_runs(
-            self._keys(Stream.EVAL), self.runs.agent, jnp.asarray(self.env_steps), episodes, **self._static
+        keys, index = self._keys(Stream.EVAL), jnp.asarray(self.env_steps)
+        played = _join(
+            [
+                rounds.evaluate_runs(keys[part], runs.agent, index, episodes, **self._static)
+                for part, runs in zip(self._slices, self.parts, strict=True)
+            ]
         )
         sums = {name: np.asarray(jnp.stack(both), np.float64).sum(axis=-1) for name, both in played.items()}
         means = {name: total / weight for name, (total, weight) in sums.items()}
@@ -159,10 +184,9 @@ class Training:
             for name, both in numbers.items():
                 self.sums[name] = self.sums.get(name, 0.0) + both
         self._pending = []
-        leaves = jax.tree_util.tree_leaves_with_path(_finite_leaves(self.runs))
-        flags = jax.device_get([leaf for _, leaf in leaves])
-        broken = {jax.tree_util.keystr(path): flag for (path, _), flag in zip(leaves, flags, strict=True)}
-        self._require_finite({name: np.where(flag, 0.0, np.nan) for name, flag in broken.items()}, self.env_steps)
+        finite = _join([jax.device_get(_finite_leaves(part)) for part in self.parts])
+        for path, flags in jax.tree_util.tree_leaves_with_path(finite):
+            self._require_finite({jax.tree_util.keystr(path): np.where(flags, 0.0, np.nan)}, self.env_steps)
 
     def _require_finite(self, numbers: dict[str, NDArray[np.floating]], step: int) -> None:
         for name, values in numbers.items():
@@ -181,32 +205,38 @@ class Training:
     def save(self, folder: Path, log: RunLog) -> None:
         """Write the complete state and the policies."""
         self.settle()
-        arrays = checkpoint.flatten(self.runs, "runs")
+        runs = _join(self.parts)
+        arrays = checkpoint.flatten(runs, "runs")
         for seed, table in zip(self.config.seeds, self.tables, strict=True):
             arrays |= {f"table/{seed}/cells": table.cells, f"table/{seed}/pairs": table.pairs}
         arrays |= {f"memory/{name}": array for name, array in self.memory.to_arrays().items()}
         arrays |= {f"sums/{name}": array for name, array in self.sums.items()}
         facts = {"env_steps": self.env_steps, "metrics_bytes": log.offset, "config": to_dict(self.config)}
         checkpoint.save(folder / CHECKPOINT, "checkpoint", arrays, facts)
-        policies.save(folder, self.runs.agent, self.config)
+        policies.save(folder, runs.agent, self.config)
 
     def restore(self, path: Path) -> int:
         """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
         arrays, facts = checkpoint.load(path, "checkpoint")
         _require_same(facts["config"], to_dict(self.config), path)
-        runs = checkpoint.unflatten(arrays, self.runs, "runs", path)
+        runs = checkpoint.unflatten(arrays, _join(self.parts), "runs", path)
         k, size = self.config.k, self.config.adjacency.cell_size
         self.tables = [
             AdjacencyTable.restore(k, size, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])
             for seed in self.config.seeds
         ]
-        self.runs = jax.device_put(runs)
+        self.parts = [jax.device_put(jax.tree.map(lambda leaf, p=part: leaf[p], runs)) for part in self._slices]
         self.memory = TrajectoryMemory()
         if "memory/done" in arrays:
             self.memory.append(Visited(*(arrays[f"memory/{name}"] for name in Visited._fields)))  # type: ignore[arg-type]
         self.sums = {name.removeprefix("sums/"): arrays[name] for name in arrays if name.startswith("sums/")}
         self.env_steps = int(facts["env_steps"])
         return int(facts["metrics_bytes"])
+
+
+def _join(parts: list[Tree]) -> Tree:
+    """One pytree for all runs."""
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 @jax.jit

@@ -15,12 +15,7 @@ from hrac.agents.subgoals import SubgoalSpace
 from hrac.agents.windows import Trajectory, empty_tail
 from hrac.config import Config
 from hrac.envs.base import Environment, State, Step
-
-
-def anywhere(flag: Bool[Array, ""], axis: str | None) -> Bool[Array, ""]:
-    """Whether a flag is up in any of the runs mapped over `axis`: one answer for all, so that `cond` can skip work."""
-    return flag if axis is None else jax.lax.psum(flag.astype(jnp.int32), axis) > 0
-
+from hrac.runs import anywhere
 
 class Live(NamedTuple):
     """Where the copies of a run stand between two rounds."""

@@ -1,12 +1,7 @@
-"""The part of training that runs on the device: one run's state, and one round of it, mapped over runs and compiled.
-
-Compiled functions take pytrees with a leading run axis. Several runs are mapped by `vmap`; a single one is not mapped at
-all, because on a CPU the batched matrix products of a mapped program are slower than plain ones.
-"""
+"""The part of training that runs on the device: one run's state, and one round of it, mapped over runs and compiled."""
 
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +15,11 @@ from hrac.agents.td3 import Window
 from hrac.agents.windows import Trajectory, controller_steps, intrinsic_rewards, manager_windows
 from hrac.config import Config
 from hrac.envs.base import Environment
+from hrac.runs import anywhere, over_runs
 from hrac.training import evaluate, replay, rollout
 from hrac.training.evaluate import Mean
 from hrac.training.replay import Buffer
-from hrac.training.rollout import Collected, Live, anywhere
+from hrac.training.rollout import Collected, Live
 
 class RunState(NamedTuple):
     """Everything of a run that lives on the device."""
@@ -113,18 +109,6 @@ def acting_metrics(
 
 # Compiled and mapped over runs. The environment, space and config are constants of the program.
 
-RUNS = "runs"
-"""Name of the mapped axis."""
-
-
-def over_runs(function: Callable[..., Any], *trees: Any) -> Any:
-    """Map `function(axis, *trees)` over the leading run axis; a single run is taken out, run plainly and put back."""
-    if jax.tree.leaves(trees)[0].shape[0] == 1:
-        result = function(None, *jax.tree.map(lambda leaf: leaf[0], trees))
-        return jax.tree.map(lambda leaf: leaf[None], result)
-    return jax.vmap(functools.partial(function, RUNS), axis_name=RUNS)(*trees)
-
-
 STATIC = ("env", "space", "cfg")
 
 
@@ -159,9 +143,9 @@ def evaluate_runs(
     return over_runs(one, keys, agents)
 
 
-@functools.partial(jax.jit, static_argnames=("episodes", "env", "space"))
+@functools.partial(jax.jit, static_argnames=("episodes", *STATIC))
 def wander_runs(
-    keys: PRNGKeyArray, episodes: int, *, env: Environment, space: SubgoalSpace
+    keys: PRNGKeyArray, episodes: int, *, env: Environment, space: SubgoalSpace, cfg: Config
 ) -> Float[Array, "runs episodes time goal"]:
     """`wander` for all runs, in the environment's exploring form."""
     world = env.exploring()

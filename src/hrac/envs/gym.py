@@ -1,0 +1,121 @@
+"""Our environments as Gymnasium environments: `hrac/Maze-v0` and `hrac/KeyChest-v0`, registered when `hrac` is imported."""
+
+from typing import Any, ClassVar, SupportsInt
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from hrac.envs.grid import GridState, GridWorld, KeyChest, Maze
+
+CELL_PIXELS = 24
+COLOURS = {
+    "#": (74, 78, 92),
+    ".": (246, 246, 242),
+    "A": (246, 246, 242),
+    "G": (120, 190, 120),
+    "K": (242, 200, 80),
+    "C": (186, 128, 82),
+    "agent": (52, 104, 192),
+}
+
+
+class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
+    """A grid world for Gymnasium.
+
+    Observation: (row, column), and in Key-Chest whether the agent has the key, as float32. Actions: 0 up, 1 down, 2 left,
+    3 right. `terminated` when the task is done, `truncated` at the time limit. `info["success"]` says whether the task is
+    done. Everything random follows from `reset(seed=...)`.
+
+    `random_action_prob`: chance that an action is replaced by a random one. `random_start`: start in any free cell, not at
+    A. `layout`: a map of your own, see `hrac.envs.grid`. `render_mode`: "ansi" or "rgb_array".
+
+    Version history: v0, the tasks of the HRAC paper.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10}
+    world: type[GridWorld]
+
+    def __init__(
+        self,
+        render_mode: str | None = None,
+        random_action_prob: float = 0.25,
+        random_start: bool | None = None,
+        layout: str | None = None,
+    ) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise ValueError(f"render_mode must be one of {self.metadata['render_modes']} or None, got {render_mode!r}")
+        keywords = {"random_action_prob": random_action_prob, "random_start": random_start, "layout": layout}
+        self.render_mode = render_mode
+        self.grid = self.world(**{name: value for name, value in keywords.items() if value is not None})  # type: ignore[arg-type]
+        high = [*self.grid.position_high, *[1.0] * (self.grid.obs_dim - 2)]
+        self.observation_space = spaces.Box(0.0, np.array(high, np.float32), dtype=np.float32)
+        self.action_space = spaces.Discrete(self.grid.num_actions)  # type: ignore[assignment]
+        self._reset, self._step = jax.jit(self.grid.reset), jax.jit(self.grid.step)
+        self._state: GridState | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._key = jax.random.key(int(self.np_random.integers(2**31)))
+        self._key, key = jax.random.split(self._key)
+        self._state, obs = self._reset(key)
+        return np.asarray(obs), {"success": False}
+
+    def step(self, action: SupportsInt) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Make a move."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        if not self.action_space.contains(action):
+            raise ValueError(f"action must be 0 (up), 1 (down), 2 (left) or 3 (right), got {action!r}")
+        self._key, key = jax.random.split(self._key)
+        after = self._step(key, self._state, jnp.asarray(int(action), jnp.int32))
+        self._state = after.state
+        terminated, truncated = bool(after.terminated), bool(after.truncated)
+        return np.asarray(after.obs), float(after.reward), terminated, truncated, {"success": terminated}
+
+    def render(self) -> Any:
+        """The map as text ("ansi") or as an image (rows, columns, 3) ("rgb_array"); the agent is "o" or a blue disc."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('nothing is rendered: make the environment with render_mode="ansi" or "rgb_array"')
+            return None
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("call reset() before render()")
+        drawn = [list(row) for row in self.grid.text.strip("\n").splitlines()]
+        if bool(self._state.has_key):
+            drawn = [["." if char == "K" else char for char in row] for row in drawn]
+        row, column = (int(x) for x in self._state.position)
+        if self.render_mode == "ansi":
+            drawn[row][column] = "o"
+            return "\n".join("".join(line) for line in drawn)
+        image = np.array([[COLOURS[char] for char in line] for line in drawn], dtype=np.uint8)
+        image = image.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
+        y, x = np.ogrid[: image.shape[0], : image.shape[1]]
+        centre = (np.array([row, column]) + 0.5) * CELL_PIXELS - 0.5
+        disc = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 <= (0.36 * CELL_PIXELS) ** 2
+        image[disc] = COLOURS["agent"]
+        return image
+
+
+class MazeEnv(GridEnv):
+    """`hrac/Maze-v0`: go from A to G through the spiral; see `hrac.envs.grid.Maze` for the reward."""
+
+    world = Maze
+
+
+class KeyChestEnv(GridEnv):
+    """`hrac/KeyChest-v0`: fetch the key, open the chest; see `hrac.envs.grid.KeyChest` for the reward."""
+
+    world = KeyChest
+
+
+def register() -> None:
+    """Make the environments known to `gymnasium.make`."""
+    for name, environment in (("hrac/Maze-v0", MazeEnv), ("hrac/KeyChest-v0", KeyChestEnv)):
+        if name not in gymnasium.registry:
+            gymnasium.register(name, f"{environment.__module__}:{environment.__name__}")

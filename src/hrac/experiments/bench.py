@@ -1,0 +1,176 @@
+"""Speed and memory, measured: `hrac bench TASK` and `hrac bench adjacency`."""
+
+import functools
+import platform
+import resource
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hrac.adjacency import learn as adjacency_learn
+from hrac.adjacency import network
+from hrac.adjacency.table import AdjacencyTable
+from hrac.agents import a2c, hierarchy, td3
+from hrac.agents.a2c import ControllerStep
+from hrac.agents.hierarchy import AgentState
+from hrac.agents.td3 import Window
+from hrac.config import AdjacencyConfig, replace
+from hrac.envs.grid import MOVES
+from hrac.experiments import tasks
+from hrac.runs import over_runs
+from hrac.training import replay
+from hrac.training.loop import Training
+
+
+def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
+    """Lines about the speed of training, compilation apart, with both levels learning."""
+    yield _machine()
+    changes = {"seeds": list(range(seeds)), "manager.start_fraction": 0.02}  # learn from the start
+    config = replace(tasks.config_for(task, "hrac"), changes)
+    run = Training(config, tasks.make_env(config))
+    seconds, _ = _timed(run.pretrain)
+    yield f"pre-training of the adjacency network, compilation included: {seconds:.1f} s"
+    steps = config.training.round_env_steps
+    for _ in range(config.manager.start_windows * config.k // steps + 5):
+        run.round()
+    run.evaluate()
+    rounds_seconds, _ = _timed(lambda: [run.round() for _ in range(measured_rounds)] and run.settle())
+    per_step = rounds_seconds / (measured_rounds * steps * seeds)
+    yield f"rounds of {steps} steps, {seeds} seed(s): {1 / per_step:,.0f} environment steps/s in all"
+    yield f"  controller updates/s {1 / per_step / steps:,.1f}   manager updates/s {1 / per_step / config.k:,.0f}"
+
+    eval_seconds, _ = _timed(run.evaluate)
+    adjacency_seconds, _ = _timed(run.update_adjacency)
+    adjacency_seconds, _ = _timed(lambda: run._train_adjacency(config.adjacency.update_epochs))
+    everything = (
+        per_step
+        + eval_seconds / (config.training.eval_every_env_steps * seeds)
+        + adjacency_seconds / (config.adjacency.update_every_env_steps * seeds)
+    )
+    yield f"everything included (evaluation {eval_seconds:.2f} s, adjacency update {adjacency_seconds:.2f} s): {1 / everything:,.0f} steps/s"
+    yield from _learner(run, seeds)
+    yield f"peak memory: {_peak_gigabytes():.2f} GB resident"
+
+
+def _learner(run: Training, seeds: int) -> Iterator[str]:
+    """How near the updates come to the machine's matrix-multiply rate."""
+    config, part = run.config, run.parts[0]
+    updates = config.training.round_env_steps // config.k
+    keys = jax.random.split(jax.random.key(0), len(part.live.obs))
+    draw = functools.partial(replay.sample, shape=(updates, config.manager.batch_size))
+    batches = over_runs(lambda _, key, buffer: draw(key, buffer), keys, part.windows)
+    runs, count = len(part.live.obs), config.training.round_env_steps + config.k * config.training.envs_per_run
+    steps = ControllerStep(
+        obs=jnp.zeros((runs, count, run.env.obs_dim)),
+        subgoal=jnp.zeros((runs, count, run.space.dimensions)),
+        action=jnp.zeros((runs, count), jnp.int32),
+        ret=jnp.zeros((runs, count)),
+        valid=jnp.ones((runs, count), bool),
+    )
+
+    @jax.jit
+    def learn(agents: AgentState, steps: ControllerStep, batches: Window) -> Any:
+        return over_runs(lambda _, a, s, b: hierarchy.learn(a, s, b, run.space, config), agents, steps, batches)
+
+    seconds = _best(lambda: learn(part.agent, steps, batches), 20)
+    flops = runs * _learner_flops(run, updates, count)
+    rate = _matmul_rate()
+    yield (
+        f"learner: {flops / seconds / 1e9:.0f} GFLOP/s ({flops / runs / 1e9:.2f} GFLOP a round); "
+        f"matrix products of 1024 x 1024: {rate / 1e9:.0f} GFLOP/s ({flops / seconds / rate:.0%})"
+    )
+
+
+def _learner_flops(run: Training, updates: int, count: int) -> float:
+    """Floating-point operations of one run's updates in a round, as XLA counts them before it optimises."""
+    agent = jax.tree.map(lambda leaf: leaf[0], run.parts[0].agent)
+    obs, goal = run.env.obs_dim, run.space.dimensions
+    n = run.config.manager.batch_size
+    batch = Window(jnp.zeros((n, obs)), jnp.zeros((n, goal)), jnp.zeros(n), jnp.zeros((n, obs)), jnp.ones(n, bool))
+    steps = ControllerStep(
+        jnp.zeros((count, obs)), jnp.zeros((count, goal)), jnp.zeros(count, jnp.int32), jnp.zeros(count), jnp.ones(count, bool)
+    )
+    cfg = run.config.manager
+
+    def critics(state: td3.TD3State) -> Any:
+        return td3.update_critics(state, batch, run.space, cfg)
+
+    def actor(state: td3.TD3State, with_value: bool) -> Any:
+        distance = functools.partial(network.distance, agent.adjacency.embedding)
+        arguments = (state.actor, state.critics[0], distance, batch, run.space, cfg, with_value)
+        return jax.grad(td3.actor_loss, has_aux=True)(*arguments)
+
+    with_value = -(-updates // cfg.value_every_gradient_steps)
+    return (
+        updates * _flops(critics, agent.manager)
+        + with_value * _flops(lambda s: actor(s, True), agent.manager)
+        + (updates - with_value) * _flops(lambda s: actor(s, False), agent.manager)
+        + _flops(lambda s: a2c.update(s, steps, run.config.controller), agent.controller)
+    )
+
+
+def _flops(function: Callable[..., Any], *arguments: Any) -> float:
+    analysis = jax.jit(function).lower(*arguments).cost_analysis()
+    return float(analysis["flops"]) if analysis else float("nan")
+
+
+def _matmul_rate() -> float:
+    """Operations a second of a large matrix product."""
+    size = 1024
+    a = jax.random.normal(jax.random.key(0), (size, size))
+    product = jax.jit(lambda a: a @ a)
+    return 2 * size**3 / _best(lambda: product(a), 20)
+
+
+def adjacency(cells: int = 100_000, k: int = 10) -> Iterator[str]:
+    """Lines about the table and its training with many explored cells in two dimensions."""
+    yield _machine()
+    cfg = AdjacencyConfig()
+    table = AdjacencyTable(k, cfg.cell_size, 2)
+    rng = np.random.default_rng(0)
+    side = round(cells**0.5)
+    episodes, steps = 100, 500
+    number = np.repeat(np.arange(episodes), steps)
+    seconds = 0.0
+    while len(table.cells) < 0.998 * side * side:
+        walk = np.concatenate([_random_walk(rng, side, steps) for _ in range(episodes)])
+        seconds, _ = _timed(functools.partial(table.update, walk, number))
+    size = (table.pairs.nbytes + table.cells.nbytes) / 1e6
+    yield f"{len(table.cells):,} explored cells, {table.num_adjacent:,} adjacent pairs in {size:.0f} MB (k = {k})"
+    yield f"update of the relation by {episodes * steps:,} steps: {seconds:.2f} s"
+    state = jax.tree.map(lambda leaf: leaf[None], network.init(jax.random.key(0), 2, cfg))
+    seconds, (_, loss) = _timed(lambda: adjacency_learn.train(state, [table], [rng], 1, cfg))
+    updates = adjacency_learn.gradient_steps(table, 1, cfg)
+    yield f"training of the network, {updates:,} gradient steps (capped): {seconds:.1f} s, compilation included; loss {float(loss[0]):.4f}"
+    yield f"peak memory: {_peak_gigabytes():.2f} GB resident"
+
+
+def _random_walk(rng: np.random.Generator, side: int, steps: int) -> np.ndarray:
+    start = rng.integers(side, size=2)
+    return np.clip(start + np.cumsum(MOVES[rng.integers(4, size=steps)], axis=0), 0, side - 1)
+
+
+def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = jax.block_until_ready(function())
+    return time.perf_counter() - start, result
+
+
+def _best(function: Callable[[], Any], repeats: int) -> float:
+    """Shortest of several times, the first call (compilation) apart."""
+    function()
+    return min(_timed(function)[0] for _ in range(repeats))
+
+
+def _machine() -> str:
+    import os
+
+    return f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores, Python {platform.python_version()}, JAX {jax.__version__}"
+
+
+def _peak_gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
