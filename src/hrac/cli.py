@@ -226,7 +226,9 @@ def bench(arguments: Sequence[str]) -> int:
     from hrac.experiments import bench as benches
 
     options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
-    lines = benches.adjacency() if options.what == "adjacency" else benches.training(options.what, options.seeds, options.rounds)
+    lines = (
+        benches.adjacency() if options.what == "adjacency" else benches.training(options.what, options.seeds, options.rounds)
+    )
     for line in lines:
         print(line, flush=True)
     return 0

@@ -33,7 +33,7 @@ class ManagerConfig:
     """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2)."""
 
     candidates: Count = 20
-    """Noisy subgoals drawn when exploring; a random one of those judged adjacent is taken (published code: 20). 1: plain noise."""
+    """Noisy subgoals to explore with, of which a random one judged adjacent is taken (published code: 20). 1: plain noise."""
 
     noise_sigma: NonNegative = 3.0
     """Standard deviation of the Gaussian exploration noise, in units of goal space (Table 1: 3.0 Maze, 5.0 Key-Chest)."""
@@ -63,7 +63,7 @@ class ManagerConfig:
     """How far the target networks move towards the learned ones after each update (Table 1)."""
 
     value_every_gradient_steps: Count = 2
-    """The actor's value term is applied every so many updates, its adjacency term at each (Table 1: policy update frequency)."""
+    """The actor's value term is applied every so many updates, its adjacency term at each (Table 1)."""
 
     discount: Fraction = 0.99
     """gamma, per window (Table 1)."""

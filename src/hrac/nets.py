@@ -40,7 +40,7 @@ class MLP(eqx.Module):
         return x @ self.weights[-1] + self.biases[-1]
 
 
-def soft_update(target: MLP, source: MLP, rate: float) -> MLP:
+def soft_update(target: Params, source: Params, rate: float) -> Params:
     """Move the target's weights a fraction `rate` towards the source's."""
     return jax.tree.map(lambda t, s: (1.0 - rate) * t + rate * s, target, source)
 
@@ -50,8 +50,8 @@ def descend(
 ) -> tuple[Params, optax.OptState]:
     """One optimiser step."""
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its integer step count
-        updates, opt_state = optimiser.update(grads, opt_state)  # type: ignore[arg-type]
-    return optax.apply_updates(params, updates), opt_state  # type: ignore[arg-type, return-value]
+        updates, opt_state = optimiser.update(grads, opt_state)
+    return optax.apply_updates(params, updates), opt_state
 
 
 def num_parameters(tree: object) -> int:

@@ -42,9 +42,7 @@ def draw(table: AdjacencyTable, rng: np.random.Generator, batches: int, batch_si
     return PairBatch(centres[i], centres[j], adjacent, weight)  # type: ignore[arg-type]
 
 
-def _draw_adjacent(
-    table: AdjacencyTable, rng: np.random.Generator, n: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _draw_adjacent(table: AdjacencyTable, rng: np.random.Generator, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     pick = rng.integers(table.num_adjacent, size=n)
     i, j = table.decode(table.pairs[np.minimum(pick, max(len(table.pairs) - 1, 0))]) if len(table.pairs) else (pick, pick)
     itself = pick >= len(table.pairs)
@@ -52,9 +50,7 @@ def _draw_adjacent(
     return np.where(itself, cell, i), np.where(itself, cell, j)
 
 
-def _draw_others(
-    table: AdjacencyTable, rng: np.random.Generator, n: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _draw_others(table: AdjacencyTable, rng: np.random.Generator, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """By rejection. Ordered pairs of different cells, so unordered ones are uniform; any pair if all are adjacent."""
     size = len(table.cells)
     i, j = rng.integers(size, size=n), rng.integers(size, size=n)

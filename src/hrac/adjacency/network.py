@@ -35,7 +35,7 @@ def optimiser(cfg: AdjacencyConfig) -> optax.GradientTransformation:
 def init(key: PRNGKeyArray, dimensions: int, cfg: AdjacencyConfig) -> AdjacencyState:
     """An untrained network."""
     embedding = MLP.init(key, (dimensions, *cfg.hidden, cfg.embedding_dim))
-    return AdjacencyState(embedding, optimiser(cfg).init(embedding))  # type: ignore[arg-type]
+    return AdjacencyState(embedding, optimiser(cfg).init(embedding))
 
 
 def distance(embedding: MLP, first: Float[Array, " goal"], second: Float[Array, " goal"]) -> Float[Array, ""]:
@@ -43,9 +43,7 @@ def distance(embedding: MLP, first: Float[Array, " goal"], second: Float[Array, 
     return _norm(embedding(first) - embedding(second))
 
 
-def contrastive_loss(
-    apart: Float[Array, ""], adjacent: Bool[Array, ""], epsilon: float, delta: float
-) -> Float[Array, ""]:
+def contrastive_loss(apart: Float[Array, ""], adjacent: Bool[Array, ""], epsilon: float, delta: float) -> Float[Array, ""]:
     """Eq. 11 for one pair at embedding distance `apart`:  l max(d - eps, 0) + (1 - l) max(eps + delta - d, 0)."""
     return jnp.where(adjacent, jax.nn.relu(apart - epsilon), jax.nn.relu(epsilon + delta - apart))
 

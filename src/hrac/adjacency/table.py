@@ -71,10 +71,9 @@ class AdjacencyTable:
 
     def adjacent(self, i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Whether the cells with these indices are adjacent, elementwise."""
-        i, j = np.asarray(i, np.int64), np.asarray(j, np.int64)
         if len(self.pairs) == 0:
             return i == j
-        codes = _encode(i, j)
+        codes = _encode(np.asarray(i, np.int64), np.asarray(j, np.int64))
         place = np.minimum(np.searchsorted(self.pairs, codes), len(self.pairs) - 1)
         return (i == j) | (self.pairs[place] == codes)
 

@@ -41,7 +41,7 @@ def init(key: PRNGKeyArray, obs_dim: int, goal_dim: int, num_actions: int, cfg: 
     key_actor, key_critic = jax.random.split(key)
     actor = MLP.init(key_actor, (obs_dim + goal_dim, *cfg.hidden, num_actions))
     critic = MLP.init(key_critic, (obs_dim + goal_dim, *cfg.hidden, 1))
-    return A2CState(actor, critic, _optimiser(cfg).init((actor, critic)))  # type: ignore[arg-type]
+    return A2CState(actor, critic, _optimiser(cfg).init((actor, critic)))
 
 
 def _optimiser(cfg: ControllerConfig) -> optax.GradientTransformation:
@@ -66,9 +66,7 @@ def returns_to_window_end(
     return jnp.sum(jnp.where(open_before, padded_rewards[index], 0.0) * weights[None, :], axis=1)
 
 
-def loss(
-    networks: tuple[MLP, MLP], steps: ControllerStep, cfg: ControllerConfig
-) -> tuple[Float[Array, ""], Metrics]:
+def loss(networks: tuple[MLP, MLP], steps: ControllerStep, cfg: ControllerConfig) -> tuple[Float[Array, ""], Metrics]:
     """-A log pi(a|s,g) + A^2 - entropy_weight H(pi), with A = R - V(s,g), averaged over the valid steps."""
     actor, critic = networks
 

@@ -95,9 +95,7 @@ def act(
     return jax.random.categorical(key, a2c.logits(agent.controller.actor, obs, shown))
 
 
-def carry_on(
-    intent: Intent, obs: Array, next_obs: Array, last: Bool[Array, ""], space: SubgoalSpace
-) -> Intent:
+def carry_on(intent: Intent, obs: Array, next_obs: Array, last: Bool[Array, ""], space: SubgoalSpace) -> Intent:
     """The intent for the next step: the subgoal seen from there, or a new one due when the window is over."""
     subgoal = space.transition(intent.subgoal, space.phi(obs), space.phi(next_obs))
     return Intent(subgoal, jnp.where(last, 0, intent.clock + 1))

@@ -52,9 +52,13 @@ def init(key: PRNGKeyArray, obs_dim: int, space: SubgoalSpace, cfg: ManagerConfi
     sizes = (obs_dim + space.dimensions, *cfg.hidden, 1)
     key_first, key_second = jax.random.split(key_critics)
     critics = (MLP.init(key_first, sizes), MLP.init(key_second, sizes))
-    copy = jax.tree.map(jnp.copy, (actor, critics))  # donated buffers must not be shared
     return TD3State(
-        actor, critics, *copy, _actor_optimiser(cfg).init(actor), _critic_optimiser(cfg).init(critics)  # type: ignore[arg-type]
+        actor=actor,
+        critics=critics,
+        target_actor=jax.tree.map(jnp.copy, actor),  # donated buffers must not be shared
+        target_critics=jax.tree.map(jnp.copy, critics),
+        actor_opt=_actor_optimiser(cfg).init(actor),
+        critic_opt=_critic_optimiser(cfg).init(critics),
     )
 
 
@@ -83,9 +87,7 @@ def critic_target(state: TD3State, window: Window, space: SubgoalSpace, cfg: Man
     return cfg.reward_scale * window.reward + cfg.discount * jnp.where(window.bootstrap, jnp.minimum(first, second), 0.0)
 
 
-def critic_loss(
-    critics: Twins, targets: Float[Array, " batch"], batch: Window
-) -> tuple[Float[Array, ""], Metrics]:
+def critic_loss(critics: Twins, targets: Float[Array, " batch"], batch: Window) -> tuple[Float[Array, ""], Metrics]:
     """Squared error of both critics, summed over the two."""
     first, second = (jax.vmap(value, (None, 0, 0))(critic, batch.obs, batch.subgoal) for critic in critics)
     loss = jnp.mean((first - targets) ** 2) + jnp.mean((second - targets) ** 2)
@@ -111,9 +113,7 @@ def actor_loss(
     return -worth + cfg.eta * too_far, {"manager/too_far": too_far}
 
 
-def update_critics(
-    state: TD3State, batch: Window, space: SubgoalSpace, cfg: ManagerConfig
-) -> tuple[TD3State, Metrics]:
+def update_critics(state: TD3State, batch: Window, space: SubgoalSpace, cfg: ManagerConfig) -> tuple[TD3State, Metrics]:
     """One gradient step of both critics."""
     targets = jax.vmap(lambda window: critic_target(state, window, space, cfg))(batch)
     grads, metrics = jax.grad(critic_loss, has_aux=True)(state.critics, targets, batch)

@@ -5,10 +5,11 @@ not reset itself: `terminated` (the task ended) and `truncated` (time ran out) c
 observation, and the caller decides.
 """
 
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from numpy.typing import NDArray
 
 State: TypeAlias = Any
 """A pytree of arrays that only its environment looks into."""
@@ -27,11 +28,30 @@ class Step(NamedTuple):
 class Environment(Protocol):
     """One copy of a JAX environment with discrete actions, whose observation starts with the agent's position."""
 
-    num_actions: int
-    obs_dim: int
-    time_limit: int
-    position_low: tuple[float, ...]
-    position_high: tuple[float, ...]
+    @property
+    def num_actions(self) -> int:
+        """How many actions there are."""
+        ...
+
+    @property
+    def obs_dim(self) -> int:
+        """Numbers in an observation."""
+        ...
+
+    @property
+    def time_limit(self) -> int:
+        """Steps after which an episode is truncated."""
+        ...
+
+    @property
+    def position_low(self) -> tuple[float, ...]:
+        """Lowest coordinates a position can have."""
+        ...
+
+    @property
+    def position_high(self) -> tuple[float, ...]:
+        """Highest coordinates."""
+        ...
 
     def reset(self, key: PRNGKeyArray) -> tuple[State, Float[Array, " obs"]]:
         """A first state and its observation."""
@@ -46,14 +66,19 @@ class Environment(Protocol):
         ...
 
 
+@runtime_checkable
 class KnownDistances(Protocol):
     """An environment that also knows how far apart its positions truly are: for measuring and for oracles, not for agents."""
 
-    cells: np.ndarray
-    """All positions (cells, dimensions)."""
+    @property
+    def cells(self) -> NDArray[np.integer]:
+        """All positions (cells, dimensions)."""
+        ...
 
-    cell_distances: np.ndarray
-    """Steps from each of them to each (cells, cells)."""
+    @property
+    def cell_distances(self) -> NDArray[np.integer]:
+        """Steps from each of them to each (cells, cells)."""
+        ...
 
     def steps_between(self, position: Float[Array, " pos"], target: Float[Array, " pos"]) -> Int[Array, ""]:
         """True number of steps from one position to another, each taken as its nearest cell."""

@@ -6,7 +6,7 @@ A layout is drawn with `#` wall, `.` free, `A` start, and what its task needs: `
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -76,7 +76,9 @@ def parse(text: str, letters: str) -> Layout:
     allowed = "#." + letters
     for r, row in enumerate(rows):
         if len(row) != len(rows[0]):
-            raise LayoutError(f"row {r} ({row!r}) has {len(row)} characters, row 0 has {len(rows[0])}: all rows must be equally long")
+            raise LayoutError(
+                f"row {r} ({row!r}) has {len(row)} characters, row 0 has {len(rows[0])}: all rows must be equally long"
+            )
         for c, char in enumerate(row):
             if char not in allowed:
                 raise LayoutError(f"row {r}, column {c}: {char!r} is none of {', '.join(map(repr, allowed))}")
@@ -153,7 +155,8 @@ class GridWorld(ABC):
         self.time_limit = time_limit
         self.ends = ends
         rows, columns = self.layout.walls.shape
-        self.position_low, self.position_high = (0.0, 0.0), (rows - 1.0, columns - 1.0)
+        self.position_low: tuple[float, ...] = (0.0, 0.0)
+        self.position_high: tuple[float, ...] = (rows - 1.0, columns - 1.0)
         self.cells, self.cell_distances = self.layout.cells, self.layout.distances
 
     def reset(self, key: PRNGKeyArray) -> tuple[GridState, Float[Array, " obs"]]:
@@ -181,9 +184,9 @@ class GridWorld(ABC):
         truncated = (after.time >= self.time_limit) & ~terminated
         return Step(after, self._observe(after), outcome.reward, terminated, truncated)
 
-    def exploring(self) -> Self:
+    def exploring(self) -> "GridWorld":
         """The same map with random starts, where the task does not end the episode."""
-        return type(self)(  # type: ignore[call-arg]
+        return type(self)(
             self.text, random_start=True, time_limit=self.time_limit, random_action_prob=self.random_action_prob, ends=False
         )
 

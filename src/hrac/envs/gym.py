@@ -1,6 +1,6 @@
 """Our environments as Gymnasium environments: `hrac/Maze-v0` and `hrac/KeyChest-v0`, registered when `hrac` is imported."""
 
-from typing import Any, ClassVar, SupportsInt
+from typing import Any, SupportsInt
 
 import gymnasium
 import jax
@@ -36,7 +36,10 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
     Version history: v0, the tasks of the HRAC paper.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10}
+    metadata = {  # noqa: RUF012
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 10,
+    }
     world: type[GridWorld]
 
     def __init__(

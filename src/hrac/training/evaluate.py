@@ -10,8 +10,7 @@ from hrac.agents import hierarchy
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
-from hrac.envs.base import Environment, State
-
+from hrac.envs.base import Environment, KnownDistances, State
 
 Mean = tuple[Array, Array]
 """A total and a weight, so that means over episodes, rounds and copies can be put together later."""
@@ -34,9 +33,7 @@ def play(key: PRNGKeyArray, agent: AgentState, env: Environment, space: SubgoalS
     key_reset, key_steps = jax.random.split(key)
     state, obs = env.reset(key_reset)
 
-    def step(
-        carry: tuple[State, Array, Array, Array], key: PRNGKeyArray
-    ) -> tuple[tuple[State, Array, Array, Array], Episode]:
+    def step(carry: tuple[State, Array, Array, Array], key: PRNGKeyArray) -> tuple[tuple[State, Array, Array, Array], Episode]:
         state, obs, subgoal, alive = carry
         key_act, key_env = jax.random.split(key)
         action = hierarchy.act(key_act, agent, obs, subgoal, space)
@@ -101,7 +98,7 @@ def subgoal_numbers(
             "subgoal_judged_adjacent": hierarchy.judged_adjacent(agent, subgoal, position, space, cfg).astype(jnp.float32),
             "subgoal_miss": jnp.linalg.norm(target - after),
         }
-        if hasattr(env, "steps_between"):
+        if isinstance(env, KnownDistances):
             numbers["subgoal_within_k"] = (env.steps_between(position, target) <= cfg.k).astype(jnp.float32)
         return numbers
 

@@ -89,6 +89,4 @@ class RunLog:
 def read(folder: Path) -> list[Row]:
     """All rows of a run folder's `metrics.csv`."""
     with (folder / "metrics.csv").open(newline="") as file:
-        return [
-            Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"])) for row in csv.DictReader(file)
-        ]
+        return [Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"])) for row in csv.DictReader(file)]

@@ -3,12 +3,9 @@
 import contextlib
 import dataclasses
 import enum
-import fcntl
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -20,13 +17,14 @@ from hrac.adjacency import learn as adjacency_learn
 from hrac.adjacency.table import AdjacencyTable
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config, to_dict
-from hrac.envs.base import Environment
+from hrac.envs.base import Environment, KnownDistances
 from hrac.training import checkpoint, policies, rounds
 from hrac.training.checkpoint import CheckpointError
+from hrac.training.evaluate import Mean
+from hrac.training.guards import interruptible, locked
 from hrac.training.log import Row, RunLog
 from hrac.training.memory import TrajectoryMemory
 from hrac.training.progress import Display, Status
-from hrac.training.evaluate import Mean
 from hrac.training.rounds import Visited
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -44,7 +42,7 @@ class Stream(enum.IntEnum):
     PAIRS = 5
 
 
-class TrainingDiverged(RuntimeError):
+class DivergedError(RuntimeError):
     """A number stopped being finite; the message says which, where and when."""
 
 
@@ -82,9 +80,7 @@ class Training:
         size = 1 if jax.default_backend() == "cpu" else len(config.seeds)
         self._slices = [slice(start, start + size) for start in range(0, len(config.seeds), size)]
         self.parts = self._each(rounds.init_runs, self._keys(Stream.INIT))
-        self.tables = [
-            AdjacencyTable(config.k, config.adjacency.cell_size, self.space.dimensions) for _ in config.seeds
-        ]
+        self.tables = [AdjacencyTable(config.k, config.adjacency.cell_size, self.space.dimensions) for _ in config.seeds]
         self.memory = TrajectoryMemory()
         self.env_steps = 0
         self.sums: dict[str, NDArray[np.float64]] = {}
@@ -133,7 +129,7 @@ class Training:
             "adjacency/cells": np.array([len(table.cells) for table in self.tables]),
             "adjacency/pairs": np.array([table.num_adjacent for table in self.tables]),
         }
-        if hasattr(self.env, "cell_distances"):
+        if isinstance(self.env, KnownDistances):
             cells = jnp.asarray(self.env.cells, jnp.float32)
             truth = jnp.asarray(self.env.cell_distances <= self.config.k)
             measured = [rounds.accuracy_runs(part.agent, cells, truth, threshold=cfg.threshold) for part in self.parts]
@@ -192,7 +188,7 @@ class Training:
         for name, values in numbers.items():
             if (bad := np.flatnonzero(~np.isfinite(values))).size:
                 value, seed = values[bad[0]], self.config.seeds[bad[0]]
-                raise TrainingDiverged(f"{name} of seed {seed} is {value} in the round that ended at step {step:,}")
+                raise DivergedError(f"{name} of seed {seed} is {value} in the round that ended at step {step:,}")
 
     def _rows(self, numbers: dict[str, NDArray[np.floating]]) -> list[Row]:
         return [
@@ -255,21 +251,25 @@ def _require_same(saved: dict[str, object], wanted: dict[str, object], path: Pat
 
 
 def _jsonable(tree: object) -> object:
-    return [_jsonable(x) for x in tree] if isinstance(tree, list | tuple) else (
-        {name: _jsonable(x) for name, x in tree.items()} if isinstance(tree, dict) else tree
+    return (
+        [_jsonable(x) for x in tree]
+        if isinstance(tree, list | tuple)
+        else ({name: _jsonable(x) for name, x in tree.items()} if isinstance(tree, dict) else tree)
     )
 
 
 def train(config: Config, env: Environment, folder: Path, display: Display, resume: bool = False) -> Outcome:
     """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1)."""
-    with _locked(folder), _interruptible() as interrupted, contextlib.closing(display):
+    with locked(folder), interruptible() as interrupted, contextlib.closing(display):
         training = Training(config, env)
         log = _open_log(training, folder, resume)
         with contextlib.closing(log):
             watch = _Watch(training, log, display)
             try:
                 if training.env_steps == 0:
-                    display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
+                    display.say(
+                        f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ..."
+                    )
                     watch.record(training.pretrain())
                     watch.record(training.evaluate())
                     training.save(folder, log)
@@ -284,8 +284,8 @@ def train(config: Config, env: Environment, folder: Path, display: Display, resu
                         training.save(folder, log)
                 if not _ended(training):
                     training.save(folder, log)
-            except TrainingDiverged as error:
-                raise TrainingDiverged(f"{error}. The last good checkpoint is {folder / CHECKPOINT}") from None
+            except DivergedError as error:
+                raise DivergedError(f"{error}. The last good checkpoint is {folder / CHECKPOINT}") from None
             return Outcome(folder, training.env_steps, _ended(training), watch.last)
 
 
@@ -334,42 +334,3 @@ class _Watch:
         mean = lambda name: float(np.mean(self.last.get(name, np.nan)))  # noqa: E731
         step = self._training.env_steps
         return Status(step, self._pace, mean("eval/return"), mean("eval/success"), mean("adjacency/accuracy"))
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second training out of the folder. The lock ends with the process, however that ends."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RuntimeError(f"{folder} is being trained in by another process") from None
-        yield
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator["_Interrupted"]:
-    """Within, the first Ctrl-C (or a polite kill) is only remembered; the second one interrupts at once."""
-    interrupted = _Interrupted()
-    before = {}
-    with contextlib.suppress(ValueError):  # signals belong to the main thread
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, interrupted.remember)
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class _Interrupted:
-    def __init__(self) -> None:
-        self._asked = False
-
-    def __call__(self) -> bool:
-        return self._asked
-
-    def remember(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True

@@ -17,6 +17,7 @@ from hrac.config import Config
 from hrac.envs.base import Environment, State, Step
 from hrac.runs import anywhere
 
+
 class Live(NamedTuple):
     """Where the copies of a run stand between two rounds."""
 

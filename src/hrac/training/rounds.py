@@ -1,7 +1,7 @@
 """The part of training that runs on the device: one run's state, and one round of it, mapped over runs and compiled."""
 
 import functools
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ from hrac.training import evaluate, replay, rollout
 from hrac.training.evaluate import Mean
 from hrac.training.replay import Buffer
 from hrac.training.rollout import Collected, Live
+
+Tree = TypeVar("Tree")
+
 
 class RunState(NamedTuple):
     """Everything of a run that lives on the device."""
@@ -85,7 +88,8 @@ def round_(
     return RunState(agent, buffer, live), metrics, visited
 
 
-def _flat(tree: Window) -> Window:
+def _flat(tree: Tree) -> Tree:
+    """Join the two leading axes."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tree)
 
 
@@ -101,9 +105,16 @@ def acting_metrics(
         "train/success": evaluate.mean_where(done, new.terminated),
         "train/intrinsic_reward": evaluate.mean_where(jnp.ones_like(done), rewards),
     }
-    numbers = jax.vmap(lambda t: evaluate.subgoal_numbers(t.obs, t.subgoal, t.next_obs, agent, env, space, cfg), 1, 1)(new)
-    for name, values in numbers.items():
-        means[f"train/{name}"] = evaluate.mean_where(new.last if name == "subgoal_miss" else new.clock == 0, values)
+    for mask, names in (
+        (new.clock == 0, ("subgoal_judged_adjacent", "subgoal_within_k")),
+        (new.last, ("subgoal_miss",)),
+    ):
+        # Measured for as many windows as a round usually has twice over, not for every step: it is not free.
+        count = 2 * cfg.training.round_env_steps // cfg.k
+        (index,) = jnp.nonzero(mask.reshape(-1), size=count, fill_value=-1)
+        some = jax.tree.map(lambda leaf, i=index: leaf[i], _flat(new))
+        numbers = evaluate.subgoal_numbers(some.obs, some.subgoal, some.next_obs, agent, env, space, cfg)
+        means |= {f"train/{name}": evaluate.mean_where(index >= 0, numbers[name]) for name in names if name in numbers}
     return means
 
 

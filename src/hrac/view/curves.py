@@ -38,7 +38,7 @@ class Series(NamedTuple):
         return self.values.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(self.values.shape[1])
 
 
-class NoSuchMetric(ValueError):
+class NoSuchMetricError(ValueError):
     """A metric that a run folder does not have; the message names those it has."""
 
 
@@ -50,7 +50,7 @@ def read(folder: Path, metric: str) -> Series:
         if row.name == metric:
             table.setdefault(row.seed, {})[row.step] = row.value
     if not table:
-        raise NoSuchMetric(f"{folder} has no {metric!r}. Metrics are: {', '.join(sorted({row.name for row in rows}))}")
+        raise NoSuchMetricError(f"{folder} has no {metric!r}. Metrics are: {', '.join(sorted({row.name for row in rows}))}")
     steps = sorted(set.intersection(*(set(values) for values in table.values())))
     return Series(np.array(steps), np.array([[values[step] for step in steps] for values in table.values()]))
 

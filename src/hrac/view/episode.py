@@ -56,7 +56,7 @@ def _draw_window(axis: Axes, policy: Policy, episode: Episode, start: int, norm:
     target = np.asarray(space.target(jnp.asarray(episode.subgoal[start]), jnp.asarray(position)))
     walls = env.layout.walls
     heat = np.full(walls.shape, np.nan)
-    heat[tuple(env.cells.T)] = _distances(policy, position)
+    heat[tuple(env.cells.T)] = _distances(policy, np.asarray(position))
     axis.imshow(np.where(walls, 1.0, np.nan), cmap=matplotlib.colors.ListedColormap([WALL]))
     axis.imshow(heat, cmap="RdYlBu_r", norm=norm)
     path = episode.obs[: start + 1, : space.dimensions]

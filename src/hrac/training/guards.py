@@ -1,0 +1,54 @@
+"""What keeps a run folder whole: one training at a time, and an orderly end when somebody asks for it."""
+
+import contextlib
+import fcntl
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+
+class BusyFolderError(RuntimeError):
+    """A run folder in which another process trains."""
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a second training out of the folder. The lock ends with the process, however that ends."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyFolderError(f"{folder} is being trained in by another process") from None
+        yield
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator["Interrupted"]:
+    """Within, the first Ctrl-C (or a polite kill) is only remembered; the second one interrupts at once."""
+    interrupted = Interrupted()
+    before = {}
+    with contextlib.suppress(ValueError):  # signals belong to the main thread
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, interrupted.remember)
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Interrupted:
+    """Whether somebody asked to stop."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def remember(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler."""
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True

@@ -1,0 +1,27 @@
+"""Strict numerics for all tests: no silent dtype or rank promotion, warnings as errors, array shapes checked at run time."""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import numpy as np
+import pytest
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_debug_key_reuse", False)
+
+assert "hrac" not in sys.modules, "the shape-checking hook must be installed before hrac is imported"
+install_import_hook(["hrac.adjacency", "hrac.agents", "hrac.envs", "hrac.nets", "hrac.training"], "beartype.beartype")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Parity data by name: `golden("maze")["distances"]`."""
+    return lambda name: np.load(GOLDEN / f"{name}.npz")

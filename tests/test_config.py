@@ -1,0 +1,235 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from hrac.config import Config, ConfigError, field_names, from_dict, load, replace, to_dict
+from hrac.experiments.tasks import config_for
+
+
+def value_of(config, name):
+    for part in name.split("."):
+        config = getattr(config, part)
+    return config
+
+
+def test_a_configuration_survives_json():
+    config = replace(
+        Config(), {"seeds": [3, 1], "manager.eta": 5.0, "manager.hidden": [8], "env.layout": "###", "task": "mine"}
+    )
+    again = from_dict(json.loads(json.dumps(to_dict(config))))
+    assert again == config
+    assert again.seeds == (3, 1)
+    assert again.manager.hidden == (8,)
+
+
+def test_what_is_left_out_is_a_default():
+    assert from_dict({}) == Config()
+    assert from_dict({"manager": {"eta": 5.0}}) == replace(Config(), {"manager.eta": 5.0})
+
+
+def test_replace_changes_the_named_fields_of_a_copy_only():
+    before = Config()
+    after = replace(before, {"k": 5, "controller.discount": 0.5})
+    changed = {name for name in field_names() if value_of(before, name) != value_of(after, name)}
+    assert changed == {"k", "controller.discount"}
+    assert (after.k, after.controller.discount) == (5, 0.5)
+    assert (before.k, before.controller.discount) == (10, 0.99)
+
+
+def test_field_names_are_dotted_and_can_all_be_replaced_by_their_own_values():
+    names = field_names()
+    assert {"task", "k", "env.layout", "manager.eta", "adjacency.delta", "training.total_env_steps"} <= set(names)
+    assert replace(Config(), {name: value_of(Config(), name) for name in names}) == Config()
+
+
+@pytest.mark.parametrize("name", ["manager.nothing", "nothing", "nothing.eta", "env.layout.eta", "k.eta", ""])
+def test_replacing_an_unknown_field_names_it_and_lists_the_fields(name):
+    with pytest.raises(ConfigError) as caught:
+        replace(Config(), {name: 1})
+    assert str(caught.value).startswith(f"{name}: no such field")
+    assert ", manager.eta, " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("manager.eta", -1.0, "greater than or equal to 0"),
+        ("manager.eta", math.nan, "a finite number"),
+        ("manager.hinge", 0.0, "greater than 0"),
+        ("manager.discount", 1.5, "less than or equal to 1"),
+        ("env.random_action_prob", math.nan, "less than or equal to 1"),
+        ("manager.subgoals", "up", "'absolute' or 'relative'"),
+        ("controller.subgoals_shown_as", 1, "'given' or 'displacement'"),
+        ("k", "ten", "a valid integer"),
+        ("k", "10", "a valid integer"),
+        ("k", 10.0, "a valid integer"),
+        ("k", True, "a valid integer"),
+        ("k", 1, "greater than or equal to 2"),
+        ("manager.bootstrap_at_time_limit", 1, "a valid boolean"),
+        ("adjacency.batch_size", 7, "a multiple of 2"),
+        ("manager", 5, "an object"),
+        ("seeds", 3, "a valid array"),
+    ],
+)
+def test_a_bad_value_is_told_with_its_field_and_what_is_allowed(name, value, allowed):
+    with pytest.raises(ConfigError) as caught:
+        replace(Config(), {name: value})
+    assert str(caught.value) == f"{name}: Input should be {allowed} (got {value!r})"
+
+
+def test_a_bad_seed_is_told_with_its_place():
+    with pytest.raises(ConfigError, match=r"^seeds\.1: .* greater than or equal to 0 \(got -1\)$"):
+        replace(Config(), {"seeds": [0, -1]})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": [0, 1, 0]}, "seeds must be all different, got (0, 1, 0)"),
+        (
+            {"training.round_env_steps": 205},
+            "training.round_env_steps must be a multiple of k * training.envs_per_run = 10, got 205",
+        ),
+        (
+            {"k": 3, "training.envs_per_run": 7},
+            "training.round_env_steps must be a multiple of k * training.envs_per_run = 21, got 200",
+        ),
+        (
+            {"training.total_env_steps": 50_000},
+            "training.total_env_steps must be more than adjacency.pretrain_env_steps = 50000, which are counted, got 50000",
+        ),
+        ({"manager.batch_size": 5_001}, "manager.batch_size must be at most manager.start_fraction * manager.buffer_windows"),
+    ],
+)
+def test_an_impossible_combination_is_told_with_its_field_and_what_is_allowed(changes, message):
+    with pytest.raises(ConfigError) as caught:
+        replace(Config(), changes)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"training.round_env_steps": 210}, {"training.total_env_steps": 50_001}, {"manager.batch_size": 5_000}],
+    ids=str,
+)
+def test_the_last_possible_value_is_allowed(changes):
+    (name, value), *_ = changes.items()
+    assert value_of(replace(Config(), changes), name) == value
+
+
+def test_an_impossible_configuration_cannot_be_made_directly_either():
+    with pytest.raises(ValueError, match="seeds must be all different"):
+        Config(seeds=(1, 1))
+
+
+def test_all_bad_fields_are_told_at_once_one_a_line():
+    with pytest.raises(ConfigError) as caught:
+        replace(Config(), {"k": "ten", "manager.eta": -1.0})
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["k", "manager.eta"]
+
+
+@pytest.mark.parametrize("tree", [{"nothing": 1}, {"manager": {"nothing": 1}}], ids=["top", "group"])
+def test_an_unknown_field_of_a_dictionary_is_told(tree):
+    with pytest.raises(ConfigError, match=r"^(manager\.)?nothing: Unexpected"):
+        from_dict(tree)
+
+
+@pytest.mark.xfail(strict=True, reason="_require's text reads 'seeds must be name at least one seed'")
+def test_no_seeds_at_all_is_told_in_a_sentence():
+    with pytest.raises(ConfigError, match="^seeds must be at least one"):
+        replace(Config(), {"seeds": []})
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="from_dict lets json.dumps's TypeError through")
+@pytest.mark.parametrize(("name", "value"), [("seeds", range(3)), ("k", np.int64(5))], ids=["range", "numpy"])
+def test_a_value_that_json_does_not_know_is_a_configuration_error(name, value):
+    with pytest.raises(ConfigError, match=name):
+        replace(Config(), {name: value})
+
+
+def test_load_reads_the_configuration_of_a_run_folder(tmp_path):
+    config = replace(Config(), {"k": 5, "seeds": [7]})
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"config": to_dict(config), "version": "0"}))
+    assert load(path) == config
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "FileNotFoundError"),
+        (b'{"config": {', "JSONDecodeError"),
+        (b"\xff\xfe", "UnicodeDecodeError"),
+        (b'{"other": 1}', "KeyError"),
+        (b"[1, 2]", "TypeError"),
+    ],
+    ids=["missing", "broken", "binary", "other", "list"],
+)
+def test_load_of_something_else_names_the_file(tmp_path, content, message):
+    path = tmp_path / "config.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path} is not a readable configuration: {message}")
+
+
+@pytest.mark.parametrize("tree", [{"k": 0}, [1]], ids=["value", "shape"])
+def test_load_of_a_bad_configuration_says_what_is_allowed(tmp_path, tree):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"config": tree}))
+    with pytest.raises(ConfigError, match="Input should be (greater than or equal to 2|an object)"):
+        load(path)
+
+
+PAPER = {  # Table 1 (discrete tasks: Maze where it differs), Table 3 (adjacency), Network Architecture, Environment Details
+    "manager.actor_learning_rate": 0.0001,
+    "manager.critic_learning_rate": 0.001,
+    "manager.buffer_windows": 10_000,
+    "manager.batch_size": 64,
+    "manager.soft_update_rate": 0.001,
+    "manager.value_every_gradient_steps": 2,
+    "manager.discount": 0.99,
+    "k": 10,
+    "manager.reward_scale": 1.0,
+    "manager.noise_sigma": 3.0,
+    "manager.eta": 20.0,
+    "manager.hinge": 1.0,
+    "manager.hidden": (300, 300),
+    "controller.learning_rate": 0.0001,
+    "controller.entropy_weight": 0.01,
+    "controller.discount": 0.99,
+    "controller.reach_radius": 0.5,
+    "controller.hidden": (300, 300),
+    "adjacency.learning_rate": 0.0002,
+    "adjacency.batch_size": 64,
+    "adjacency.epsilon": 1.0,
+    "adjacency.delta": 0.2,
+    "adjacency.pretrain_env_steps": 50_000,
+    "adjacency.pretrain_epochs": 50,
+    "adjacency.update_every_env_steps": 50_000,
+    "adjacency.update_epochs": 25,
+    "adjacency.embedding_dim": 32,
+    "env.random_action_prob": 0.25,
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_defaults_are_the_papers(name):
+    assert value_of(Config(), name) == PAPER[name]
+
+
+def test_key_chest_has_the_papers_own_buffer_and_noise():
+    manager = config_for("key-chest", "hrac").manager
+    assert (manager.buffer_windows, manager.noise_sigma) == (20_000, 5.0)
+
+
+def test_a_pair_is_judged_adjacent_half_way_between_the_margins():
+    assert Config().adjacency.threshold == pytest.approx(1.1)
+
+
+def test_learning_starts_when_half_the_buffer_is_full():
+    assert Config().manager.start_windows == 5_000
+    assert replace(Config(), {"manager.buffer_windows": 129}).manager.start_windows == 65
