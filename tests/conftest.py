@@ -2,9 +2,14 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Tests that start a process of their own find what was compiled before them.
+_compiled = tempfile.TemporaryDirectory(prefix="hrac-tests-")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
 
 import jax
 import numpy as np

@@ -188,6 +188,9 @@ class GridConfig:
     random_start: bool | None = None
     """Start in a uniformly random free cell instead of A (paper: off in Maze, on in Key-Chest)."""
 
+    time_limit: Count | None = None
+    """Steps after which an episode is cut off (paper: 200 in Maze, 500 in Key-Chest)."""
+
 
 @dataclass(frozen=True, config=_STRICT)
 class Config:
@@ -214,7 +217,7 @@ class Config:
     def __post_init__(self) -> None:
         train, start = self.training, self.adjacency.pretrain_env_steps
         chunk = self.k * train.envs_per_run
-        _require(len(self.seeds) > 0, "seeds", "name at least one seed")
+        _require(len(self.seeds) > 0, "seeds", "at least one number")
         _require(len(set(self.seeds)) == len(self.seeds), "seeds", f"all different, got {self.seeds}")
         _require(
             train.round_env_steps % chunk == 0,
@@ -279,9 +282,16 @@ def to_dict(config: Config) -> dict[str, Any]:
 def from_dict(tree: dict[str, Any]) -> Config:
     """The configuration that `to_dict` gave, checked strictly; raises `ConfigError`."""
     try:
-        return TypeAdapter(Config).validate_json(json.dumps(tree))
+        return TypeAdapter(Config).validate_json(json.dumps(tree, default=_plain))
     except ValidationError as error:
         raise ConfigError(explain(error)) from None
+
+
+def _plain(value: Any) -> Any:
+    """Ranges, NumPy numbers and arrays as JSON knows them; anything else as its text, which no field accepts."""
+    if isinstance(value, range):
+        return list(value)
+    return value.tolist() if hasattr(value, "tolist") else repr(value)
 
 
 def explain(error: ValidationError) -> str:

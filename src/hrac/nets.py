@@ -19,8 +19,8 @@ Params = TypeVar("Params")
 class MLP(eqx.Module):
     """Linear layers with ReLU between them; the last one is linear."""
 
-    weights: tuple[Float[Array, "in out"], ...]
-    biases: tuple[Float[Array, " out"], ...]
+    weights: tuple[Float[Array, "_ _"], ...]  # each (inputs, outputs)
+    biases: tuple[Float[Array, " _"], ...]
 
     @classmethod
     def init(cls, key: PRNGKeyArray, sizes: Sequence[int]) -> "MLP":

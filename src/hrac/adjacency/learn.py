@@ -51,11 +51,17 @@ def _draw_adjacent(table: AdjacencyTable, rng: np.random.Generator, n: int) -> t
 
 
 def _draw_others(table: AdjacencyTable, rng: np.random.Generator, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """By rejection. Ordered pairs of different cells, so unordered ones are uniform; any pair if all are adjacent."""
+    """Uniform over the pairs that are not adjacent; any pair if there is none, which then has weight zero."""
     size = len(table.cells)
     i, j = rng.integers(size, size=n), rng.integers(size, size=n)
-    if table.num_adjacent == table.num_pairs:
-        return i, j  # their weight is zero
+    others = table.num_pairs - table.num_adjacent
+    if others == 0:
+        return i, j
+    if others < table.num_pairs / 20:  # so few that rejection would be slow, and all pairs are as many as the table's
+        i, j = np.triu_indices(size, 1)
+        left = np.flatnonzero(~table.adjacent(i, j))
+        pick = left[rng.integers(len(left), size=n)]
+        return i[pick], j[pick]
     while (bad := np.flatnonzero(table.adjacent(i, j))).size:
         i[bad], j[bad] = rng.integers(size, size=bad.size), rng.integers(size, size=bad.size)
     return i, j

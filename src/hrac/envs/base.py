@@ -25,6 +25,7 @@ class Step(NamedTuple):
     truncated: Bool[Array, ""]
 
 
+@runtime_checkable
 class Environment(Protocol):
     """One copy of a JAX environment with discrete actions, whose observation starts with the agent's position."""
 

@@ -159,6 +159,16 @@ class GridWorld(ABC):
         self.position_high: tuple[float, ...] = (rows - 1.0, columns - 1.0)
         self.cells, self.cell_distances = self.layout.cells, self.layout.distances
 
+    def _definition(self) -> tuple[object, ...]:
+        return type(self), self.text, self.random_action_prob, self.random_start, self.time_limit, self.ends
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GridWorld) and self._definition() == other._definition()
+
+    def __hash__(self) -> int:
+        """Equal worlds hash alike, so that programs compiled for one serve the other."""
+        return hash(self._definition())
+
     def reset(self, key: PRNGKeyArray) -> tuple[GridState, Float[Array, " obs"]]:
         """Start at A, or in a uniformly random free cell."""
         if self.random_start:

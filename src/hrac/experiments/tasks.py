@@ -1,11 +1,13 @@
 """The tasks: a row for each, with its environment and the settings the paper uses for it."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hrac.config import Config, ConfigError, GridConfig, from_dict, replace, to_dict
+from hrac.config import Config, ConfigError, GridConfig, replace
 from hrac.envs.base import Environment
 from hrac.envs.grid import KeyChest, LayoutError, Maze
+from hrac.experiments import methods
 
 
 class Task(NamedTuple):
@@ -18,8 +20,7 @@ class Task(NamedTuple):
 
 
 def _keywords(env: GridConfig) -> dict[str, Any]:
-    given = {"layout": env.layout, "random_start": env.random_start, "random_action_prob": env.random_action_prob}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in dataclasses.asdict(env).items() if value is not None}
 
 
 TASKS = {
@@ -58,10 +59,5 @@ def make_env(config: Config) -> Environment:
 
 def config_for(task: str, method: str) -> Config:
     """The paper's settings for a method on a task; raises `ConfigError`."""
-    from hrac.experiments import methods
-
     changes = {"task": task, "method": method} | find(task).settings | methods.find(method).settings
     return replace(Config(), changes)
-
-
-__all__ = ["TASKS", "Task", "config_for", "find", "from_dict", "make_env", "to_dict"]

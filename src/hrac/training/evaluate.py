@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from hrac.agents import hierarchy
 from hrac.agents.hierarchy import AgentState
@@ -43,7 +43,7 @@ def play(key: PRNGKeyArray, agent: AgentState, env: Environment, space: SubgoalS
         alive = alive & ~(after.terminated | after.truncated)
         return (after.state, after.obs, subgoal, alive), record
 
-    def window(carry: tuple[State, Array, Array], keys: PRNGKeyArray) -> tuple[tuple[State, Array, Array], Episode]:
+    def window(carry: tuple[State, Array, Array], keys: Key[Array, " k"]) -> tuple[tuple[State, Array, Array], Episode]:
         state, obs, alive = carry
         subgoal = hierarchy.propose_greedy(agent, obs, space)
         (state, obs, _, alive), record = jax.lax.scan(step, (state, obs, subgoal, alive), keys)

@@ -45,6 +45,7 @@ class Interrupted:
         self._asked = False
 
     def __call__(self) -> bool:
+        """Whether it happened."""
         return self._asked
 
     def remember(self, number: int, frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hrac.adjacency import learn as adjacency_learn
 from hrac.adjacency.table import AdjacencyTable
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.config import Config, to_dict
+from hrac.config import Config, TrainingConfig, to_dict
 from hrac.envs.base import Environment, KnownDistances
 from hrac.training import checkpoint, policies, rounds
 from hrac.training.checkpoint import CheckpointError
@@ -64,6 +64,12 @@ def subgoal_space(env: Environment, config: Config) -> SubgoalSpace:
     return SubgoalSpace(relative, env.position_low, env.position_high, shown)
 
 
+def _program(config: Config) -> Config:
+    """The configuration less what is no part of a compiled program, so that changing that needs no new compilation."""
+    rounds_only = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run")}
+    return dataclasses.replace(config, task="", method="", seeds=(0,), training=TrainingConfig(**rounds_only))
+
+
 class Training:
     """The complete state of a training of R runs, and the steps it is made of.
 
@@ -73,8 +79,7 @@ class Training:
 
     def __init__(self, config: Config, env: Environment) -> None:
         self.config, self.env, self.space = config, env, subgoal_space(env, config)
-        # Seeds are no part of a program: without them, other seeds need no other compilation.
-        self._static = {"env": env, "space": self.space, "cfg": dataclasses.replace(config, seeds=(0,))}
+        self._static = {"env": env, "space": self.space, "cfg": _program(config)}
         self._seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
         self._round_keys = jnp.stack([self._keys(Stream.ACT), self._keys(Stream.LEARN)], axis=1)
         size = 1 if jax.default_backend() == "cpu" else len(config.seeds)

@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -28,6 +28,7 @@ class Status(NamedTuple):
         return " · ".join(parts)
 
 
+@runtime_checkable
 class Display(Protocol):
     """Somewhere to show progress."""
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from hrac.adjacency import network
 from hrac.agents import hierarchy
@@ -124,18 +124,18 @@ STATIC = ("env", "space", "cfg")
 
 
 @functools.partial(jax.jit, static_argnames=STATIC)
-def init_runs(keys: PRNGKeyArray, *, env: Environment, space: SubgoalSpace, cfg: Config) -> RunState:
+def init_runs(keys: Key[Array, " runs"], *, env: Environment, space: SubgoalSpace, cfg: Config) -> RunState:
     """`init` for all runs."""
     return over_runs(lambda _, key: init(key, env, space, cfg), keys)
 
 
 @functools.partial(jax.jit, static_argnames=STATIC, donate_argnums=1)
 def round_runs(
-    keys: PRNGKeyArray, runs: RunState, index: Array, *, env: Environment, space: SubgoalSpace, cfg: Config
+    keys: Key[Array, "runs 2"], runs: RunState, index: Array, *, env: Environment, space: SubgoalSpace, cfg: Config
 ) -> tuple[RunState, dict[str, Mean], Visited]:
     """`round_` for all runs; `keys` (runs, 2) are their acting and learning streams, `index` the round's number."""
 
-    def one(axis: str | None, keys: PRNGKeyArray, run: RunState) -> tuple[RunState, dict[str, Mean], Visited]:
+    def one(axis: str | None, keys: Key[Array, "2"], run: RunState) -> tuple[RunState, dict[str, Mean], Visited]:
         key_act, key_learn = jax.vmap(jax.random.fold_in, (0, None))(keys, index)
         return round_(key_act, key_learn, run, env, space, cfg, axis)
 
@@ -144,7 +144,14 @@ def round_runs(
 
 @functools.partial(jax.jit, static_argnames=("episodes", *STATIC))
 def evaluate_runs(
-    keys: PRNGKeyArray, agents: AgentState, index: Array, episodes: int, *, env: Environment, space: SubgoalSpace, cfg: Config
+    keys: Key[Array, " runs"],
+    agents: AgentState,
+    index: Array,
+    episodes: int,
+    *,
+    env: Environment,
+    space: SubgoalSpace,
+    cfg: Config,
 ) -> dict[str, Mean]:
     """`evaluate` for all runs: totals and weights (runs, episodes)."""
 
@@ -156,7 +163,7 @@ def evaluate_runs(
 
 @functools.partial(jax.jit, static_argnames=("episodes", *STATIC))
 def wander_runs(
-    keys: PRNGKeyArray, episodes: int, *, env: Environment, space: SubgoalSpace, cfg: Config
+    keys: Key[Array, " runs"], episodes: int, *, env: Environment, space: SubgoalSpace, cfg: Config
 ) -> Float[Array, "runs episodes time goal"]:
     """`wander` for all runs, in the environment's exploring form."""
     world = env.exploring()

@@ -1,0 +1,137 @@
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hrac.agents import td3
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.agents.td3 import Window
+from hrac.config import ManagerConfig
+from hrac.nets import MLP
+
+LINE = SubgoalSpace(False, (0.0,), (10.0,))
+CFG = ManagerConfig(hidden=(32,), actor_learning_rate=1e-2, critic_learning_rate=1e-2, soft_update_rate=0.05, eta=0.0)
+
+
+def _euclid(a, b):
+    return jnp.abs(a - b)[0]
+
+
+def _constant(inputs, value):
+    return MLP((jnp.zeros((inputs, 1)),), (jnp.array([value], jnp.float32),))
+
+
+def _windows(n, obs, subgoal, reward, bootstrap):
+    full = lambda value: jnp.full((n, 1), value, jnp.float32)  # noqa: E731
+    return Window(full(obs), full(subgoal), jnp.full(n, reward, jnp.float32), full(obs), jnp.full(n, bootstrap))
+
+
+def _state(q1, q2, target_q1, target_q2):
+    state = td3.init(jax.random.key(0), 1, LINE, CFG)
+    return state._replace(
+        critics=(_constant(2, q1), _constant(2, q2)), target_critics=(_constant(2, target_q1), _constant(2, target_q2))
+    )
+
+
+@pytest.mark.parametrize(("bootstrap", "expected"), [(True, 2.0 * 1.5 + 0.9 * 3.0), (False, 2.0 * 1.5)])
+def test_target_takes_the_smaller_slow_critic_and_none_at_the_end(bootstrap, expected):
+    cfg = ManagerConfig(discount=0.9, reward_scale=2.0)
+    window = jax.tree.map(lambda leaf: leaf[0], _windows(1, 0.0, 0.0, 1.5, bootstrap))
+    np.testing.assert_allclose(td3.critic_target(_state(0.0, 0.0, 3.0, 4.0), window, LINE, cfg), expected, rtol=1e-6)
+
+
+def test_critic_loss_sums_both_squared_errors():
+    state = _state(1.0, 4.0, 0.0, 0.0)
+    loss, _ = td3.critic_loss(state.critics, jnp.array([2.0, 2.0]), _windows(2, 0.0, 0.0, 0.0, True))
+    np.testing.assert_allclose(loss, (1.0 - 2.0) ** 2 + (4.0 - 2.0) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("with_value", "eta", "expected"),
+    # The actor asks for 5 (sigmoid(0) of 0..10) from position 1, so it is 4 away: 3 beyond the hinge. Value 7 by critic 1.
+    [(True, 20.0, -7.0 + 20.0 * 3.0), (False, 20.0, 20.0 * 3.0), (True, 0.0, -7.0), (False, 0.0, 0.0)],
+)
+def test_actor_loss_by_hand(with_value, eta, expected):
+    cfg = ManagerConfig(eta=eta, hinge=1.0)
+    actor, batch = _constant(1, 0.0), _windows(3, 1.0, 0.0, 0.0, True)
+    loss, metrics = td3.actor_loss(actor, _constant(2, 7.0), _euclid, batch, LINE, cfg, with_value)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    np.testing.assert_allclose(metrics["manager/too_far"], 3.0, rtol=1e-5)
+
+
+def _train(cfg, make_batch, updates=800, value_every=1):
+    @jax.jit
+    def run(state, keys):
+        def one(state, indexed):
+            index, key = indexed
+            return td3.update(state, _euclid, make_batch(key), index % value_every == 0, LINE, cfg)
+
+        return jax.lax.scan(one, state, (jnp.arange(updates), keys))
+
+    return run(td3.init(jax.random.key(0), 1, LINE, cfg), jax.random.split(jax.random.key(1), updates))[0]
+
+
+def _bandit(key):
+    """One-window episodes at position 2; a subgoal g pays -(g - 7)^2 / 10: best subgoal 7, value 0."""
+    subgoal = jax.random.uniform(key, (64, 1), maxval=10.0)
+    obs = jnp.full((64, 1), 2.0)
+    return Window(obs, subgoal, -((subgoal[:, 0] - 7.0) ** 2) / 10.0, obs, jnp.zeros(64, bool))
+
+
+def test_probe_the_best_subgoal_is_found_and_valued():
+    state = _train(CFG, _bandit)
+    obs = jnp.array([2.0])
+    subgoal = td3.act(state.actor, obs, LINE)
+    np.testing.assert_allclose(subgoal, [7.0], atol=0.5)
+    for critic in state.critics:
+        np.testing.assert_allclose(td3.value(critic, obs, subgoal), 0.0, atol=0.15)
+        np.testing.assert_allclose(td3.value(critic, obs, jnp.array([2.0])), -2.5, atol=0.3)
+
+
+def test_probe_the_adjacency_loss_keeps_the_best_adjacent_subgoal():
+    """From 2, with a hinge of 3, the best subgoal within reach is 5."""
+    cfg = ManagerConfig(**{**_fields(CFG), "eta": 20.0, "hinge": 3.0, "actor_learning_rate": 1e-3})
+    state = _train(cfg, _bandit, updates=2000, value_every=2)
+    np.testing.assert_allclose(td3.act(state.actor, jnp.array([2.0]), LINE), [5.0], atol=0.4)
+
+
+def test_probe_two_states_the_value_is_carried_back_with_the_discount():
+    """State 0 leads to state 1 without reward; state 1 ends with reward 1: V(1) = 1, V(0) = gamma."""
+
+    def batch(key):
+        subgoal = jax.random.uniform(key, (64, 1), maxval=10.0)
+        first = (jnp.arange(64) % 2 == 0)[:, None]
+        obs = jnp.where(first, 0.0, 1.0)
+        return Window(obs, subgoal, jnp.where(first[:, 0], 0.0, 1.0), jnp.ones((64, 1)), first[:, 0])
+
+    cfg = ManagerConfig(**{**_fields(CFG), "discount": 0.8})
+    state = _train(cfg, batch)
+    value = functools.partial(td3.value, state.critics[0])
+    np.testing.assert_allclose(value(jnp.array([1.0]), jnp.array([5.0])), 1.0, atol=0.05)
+    np.testing.assert_allclose(value(jnp.array([0.0]), jnp.array([5.0])), 0.8, atol=0.05)
+
+
+def _fields(cfg):
+    return dataclasses.asdict(cfg)
+
+
+@pytest.mark.parametrize(("eta", "moves"), [(0.0, False), (20.0, True)])
+def test_without_a_value_term_only_the_adjacency_loss_moves_the_actor(eta, moves):
+    cfg = ManagerConfig(**{**_fields(CFG), "eta": eta})
+    state = td3.init(jax.random.key(0), 1, LINE, cfg)
+    batch = _windows(8, 0.0, 5.0, 1.0, True)
+    after, _ = td3.update_actor(state, _euclid, batch, jnp.asarray(False), LINE, cfg)
+    changed = any(
+        not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(state.actor), jax.tree.leaves(after.actor), strict=True)
+    )
+    assert changed is moves
+
+
+def test_targets_follow_slowly():
+    state = td3.init(jax.random.key(0), 1, LINE, CFG)
+    after, _ = td3.update(state, _euclid, _windows(8, 0.0, 5.0, 1.0, True), jnp.asarray(True), LINE, CFG)
+    old, new, slow = state.target_critics[0].biases[0], after.critics[0].biases[0], after.target_critics[0].biases[0]
+    np.testing.assert_allclose(slow, 0.95 * old + 0.05 * new, rtol=1e-5)

@@ -1,0 +1,107 @@
+"""The subgoal clock and the windows, with k = 3 on a line where every step moves right by one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hrac import config as configs
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.agents.windows import Trajectory, controller_steps, empty_tail, intrinsic_rewards, manager_windows
+from hrac.config import Config
+
+CFG = configs.replace(Config(), {"k": 3, "training.round_env_steps": 6, "controller.discount": 0.5})
+LINE = SubgoalSpace(False, (0.0,), (20.0,))
+
+
+def _trajectory(ends, rewards, subgoals=None, truncated=False):
+    """Steps from position 0 on; `ends` are the steps at which an episode ends, where the clock restarts."""
+    n, clock, clocks, last = len(rewards), 0, [], []
+    for t in range(n):
+        clocks.append(clock)
+        last.append(clock == 2 or t in ends)
+        clock = 0 if last[-1] else clock + 1
+    position = jnp.arange(n, dtype=jnp.float32)[:, None]
+    ended = jnp.array([t in ends for t in range(n)])
+    return Trajectory(
+        obs=position,
+        subgoal=position + 100 if subgoals is None else jnp.asarray(subgoals, jnp.float32)[:, None],
+        action=jnp.zeros(n, jnp.int32),
+        reward=jnp.asarray(rewards, jnp.float32),
+        next_obs=position + 1,
+        terminated=ended & (not truncated),
+        truncated=ended & truncated,
+        clock=jnp.asarray(clocks),
+        last=jnp.asarray(last),
+    )
+
+
+def _with_tail(trajectory, tail=None):
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), tail or empty_tail(3, 1, 1), trajectory)
+
+
+def test_windows_are_cut_at_the_clock_and_at_the_episodes_end():
+    # Steps 0 1 2 | 3 4 (ends) | 5 6 7 | 8 goes on.
+    whole = _with_tail(_trajectory({4}, [1, 2, 4, 8, 16, 32, 64, 128, 256]))
+    windows, ended = manager_windows(whole, CFG)
+    np.testing.assert_array_equal(np.flatnonzero(ended), [2, 4, 7])
+    kept = jax.tree.map(lambda leaf: np.asarray(leaf)[np.asarray(ended)], windows)
+    np.testing.assert_array_equal(kept.reward, [1 + 2 + 4, 8 + 16, 32 + 64 + 128])
+    np.testing.assert_array_equal(kept.obs[:, 0], [0, 3, 5])
+    np.testing.assert_array_equal(kept.subgoal[:, 0], [100, 103, 105])
+    np.testing.assert_array_equal(kept.next_obs[:, 0], [3, 5, 8])
+    np.testing.assert_array_equal(kept.bootstrap, [True, False, True])
+
+
+@pytest.mark.parametrize(("bootstraps", "expected"), [(False, [False]), (True, [True])])
+def test_bootstrapping_at_the_time_limit_is_a_choice(bootstraps, expected):
+    cfg = configs.replace(CFG, {"manager.bootstrap_at_time_limit": bootstraps})
+    windows, ended = manager_windows(_with_tail(_trajectory({1}, [1, 1], truncated=True)), cfg)
+    np.testing.assert_array_equal(np.asarray(windows.bootstrap)[np.asarray(ended)], expected)
+
+
+def test_a_window_across_two_rounds_is_learned_from_once_and_whole():
+    # Round one: 0 1 (ends) | 2 3 .  Round two: 4 | 5 6 7.
+    whole = _trajectory({1}, [1, 2, 4, 8, 16, 32, 64, 128])
+    first = _with_tail(jax.tree.map(lambda leaf: leaf[:4], whole))
+    second = _with_tail(jax.tree.map(lambda leaf: leaf[4:], whole), jax.tree.map(lambda leaf: leaf[-3:], first))
+    windows, ended = manager_windows(second, CFG)
+    np.testing.assert_array_equal(np.asarray(windows.reward)[np.asarray(ended)], [4 + 8 + 16, 32 + 64 + 128])
+    np.testing.assert_array_equal(np.asarray(windows.obs)[np.asarray(ended), 0], [2, 5])
+    used = [
+        np.asarray(steps.obs)[np.asarray(steps.valid), 0] for steps in (controller_steps(r, LINE, CFG) for r in (first, second))
+    ]
+    np.testing.assert_array_equal(used[0], [0, 1])
+    np.testing.assert_array_equal(used[1], [2, 3, 4, 5, 6, 7])
+
+
+def test_every_step_is_used_exactly_once_over_many_rounds():
+    rng = np.random.default_rng(0)
+    ends = set(np.flatnonzero(rng.random(60) < 0.15).tolist()) | {59}
+    whole = _trajectory(ends, np.ones(60))
+    tail, used, rewards = None, [], 0.0
+    for start in range(0, 60, 6):
+        part = _with_tail(jax.tree.map(lambda leaf, s=start: leaf[s : s + 6], whole), tail)
+        tail = jax.tree.map(lambda leaf: leaf[-3:], part)
+        steps = controller_steps(part, LINE, CFG)
+        used += np.asarray(steps.obs)[np.asarray(steps.valid), 0].tolist()
+        windows, ended = manager_windows(part, CFG)
+        rewards += float(np.asarray(windows.reward)[np.asarray(ended)].sum())
+    assert sorted(used) == list(range(60))
+    assert rewards == 60.0
+
+
+def test_the_intrinsic_reward_is_for_the_subgoal_acted_on():
+    # Each step ends one to the right: the subgoal 1 is reached by step 0 only, 3 by step 2, 9 by none.
+    trajectory = _trajectory(set(), [0, 0, 0, 0], subgoals=[1, 1, 3, 9])
+    np.testing.assert_array_equal(intrinsic_rewards(trajectory, LINE, CFG), [1, 0, 1, 0])
+    relative = SubgoalSpace(True, (0.0,), (20.0,))
+    trajectory = _trajectory(set(), [0, 0, 0], subgoals=[1, 2, 1])
+    np.testing.assert_array_equal(intrinsic_rewards(trajectory, relative, CFG), [1, 0, 1])
+
+
+def test_controller_returns_look_only_to_the_windows_end():
+    steps = controller_steps(_with_tail(_trajectory({4}, np.zeros(6), subgoals=[3, 3, 3, 5, 5, 6])), LINE, CFG)
+    # Rewards 0 0 1 | 0 1 | 1 goes on; discount 1/2.
+    np.testing.assert_allclose(np.asarray(steps.ret)[3:8], [0.25, 0.5, 1.0, 0.5, 1.0])
+    np.testing.assert_array_equal(np.asarray(steps.valid), [False] * 3 + [True] * 5 + [False])

@@ -1,0 +1,113 @@
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hrac.training import checkpoint
+from hrac.training.checkpoint import CheckpointError
+from hrac.training.files import write_atomic
+
+ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([True, False]), "empty": np.empty((0, 2), np.int64)}
+FACTS = {"env_steps": 200, "config": {"k": 10}}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "x.safetensors"
+    checkpoint.save(path, "checkpoint", ARRAYS, FACTS)
+    return path
+
+
+def test_what_was_saved_comes_back(saved):
+    arrays, facts = checkpoint.load(saved, "checkpoint")
+    assert facts == FACTS
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].dtype == array.dtype
+
+
+def _refused(path, match, kind="checkpoint"):
+    before = path.read_bytes() if path.exists() else None
+    with pytest.raises(CheckpointError, match=match):
+        checkpoint.load(path, kind)
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.05, 0.5, 0.99])
+def test_a_truncated_file_is_refused(saved, share):
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    _refused(saved, r"x\.safetensors is (no file of this program, or )?damaged")
+
+
+@pytest.mark.parametrize("from_end", [1, 5, 20])
+def test_a_single_flipped_bit_is_noticed(saved, from_end):
+    content = bytearray(saved.read_bytes())
+    content[-from_end] ^= 1
+    saved.write_bytes(content)
+    _refused(saved, "does not match its digest")
+
+
+def test_a_changed_fact_is_noticed(saved):
+    content = saved.read_bytes()
+    assert b"200" in content
+    saved.write_bytes(content.replace(b"200", b"300"))
+    _refused(saved, "does not match its digest")
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    from safetensors.numpy import save
+
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(save({"w": np.zeros(3, np.float32)}))
+    _refused(path, "no file of this program")
+    path.write_bytes(b"PK\x03\x04" + bytes(100))
+    _refused(path, "no file of this program")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    _refused(tmp_path / "gone", "gone cannot be read")
+
+
+def test_another_kind_and_another_version_are_refused(saved, monkeypatch):
+    _refused(saved, "is a 'checkpoint' file, not a 'policy' file", kind="policy")
+    monkeypatch.setattr(checkpoint, "VERSION", 2)
+    _refused(saved, "has format version 1, this program reads version 2")
+
+
+def test_trees_are_filled_only_if_every_array_fits(tmp_path):
+    tree = {"w": jnp.ones((2, 3)), "n": (jnp.zeros(2, jnp.int32),)}
+    arrays = checkpoint.flatten(tree, "runs")
+    again = checkpoint.unflatten(arrays, tree, "runs", tmp_path)
+    np.testing.assert_array_equal(again["w"], tree["w"])
+    with pytest.raises(CheckpointError, match=r"another configuration: it has no \"runs\['extra'\]\""):
+        checkpoint.unflatten(arrays, tree | {"extra": jnp.zeros(1)}, "runs", tmp_path)
+    with pytest.raises(CheckpointError, match=r"is float32\[2, 3\], float32\[3, 2\] is needed"):
+        checkpoint.unflatten(arrays, tree | {"w": jnp.ones((3, 2))}, "runs", tmp_path)
+
+
+def test_nothing_is_pickled(saved):
+    """The file is a length, a JSON header and raw numbers."""
+    content = saved.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    assert (
+        sum(entry["data_offsets"][1] - entry["data_offsets"][0] for name, entry in header.items() if name != "__metadata__")
+        == len(content) - 8 - size
+    )
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,272 @@
+"""Whole trainings, small enough for seconds: determinism, resuming, interruption, divergence."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import hrac
+from hrac import api
+from hrac.training import guards, log, loop, rounds
+from hrac.training.progress import Silent
+
+LAYOUT = "#####\n#A..#\n###.#\n#G..#\n#####"
+TINY = {
+    "k": 4,
+    "env__layout": LAYOUT,
+    "manager__hidden": (16,),
+    "manager__buffer_windows": 200,
+    "manager__start_fraction": 0.2,
+    "manager__batch_size": 16,
+    "controller__hidden": (16,),
+    "adjacency__hidden": (16,),
+    "adjacency__pretrain_env_steps": 400,
+    "adjacency__pretrain_epochs": 3,
+    "adjacency__update_every_env_steps": 500,
+    "adjacency__update_epochs": 2,
+    "training__round_env_steps": 40,
+    "training__eval_every_env_steps": 200,
+    "training__checkpoint_every_env_steps": 320,
+    "training__eval_episodes": 5,
+}
+
+
+def _train(folder, steps=1600, **changes):
+    return hrac.train("maze", steps=steps, out=folder, display=Silent(), **(TINY | changes))
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "unbroken"
+    outcome = _train(folder, seeds=2)
+    assert outcome.finished
+    assert outcome.env_steps == 1600
+    return folder
+
+
+def test_a_run_folder_has_everything(unbroken):
+    names = {path.name for path in unbroken.iterdir()}
+    assert {"config.json", "metrics.csv", "timing.csv", "checkpoint.safetensors", "policy"} <= names
+    assert any(name.startswith("events.") for name in names)
+    about = json.loads((unbroken / "config.json").read_text())
+    assert about["config"]["seeds"] == [0, 1]
+    assert about["versions"]["jax"] == jax.__version__
+    assert {path.name for path in (unbroken / "policy").iterdir()} == {"seed-0.safetensors", "seed-1.safetensors"}
+
+
+def test_all_the_promised_metrics_are_logged_for_every_seed(unbroken):
+    rows = log.read(unbroken)
+    names = {row.name for row in rows}
+    assert names >= {
+        *("eval/return", "eval/success", "eval/episode_length"),
+        *("eval/subgoal_judged_adjacent", "eval/subgoal_within_k", "eval/subgoal_miss"),
+        *("train/return", "train/success", "train/intrinsic_reward"),
+        *("train/subgoal_judged_adjacent", "train/subgoal_within_k", "train/subgoal_miss"),
+        *("controller/policy_loss", "controller/value_loss", "controller/entropy"),
+        *("manager/critic_loss", "manager/value", "manager/too_far"),
+        *("adjacency/loss", "adjacency/accuracy", "adjacency/cells", "adjacency/pairs"),
+    }
+    steps = [row.step for row in rows if row.name == "eval/return" and row.seed == 1]
+    assert steps == [400, 600, 800, 1000, 1200, 1400, 1600]
+    assert [row.step for row in rows if row.name == "adjacency/loss" and row.seed == 0] == [400, 520, 1000, 1520]
+    assert all(0 <= row.value <= 1 for row in rows if "within_k" in row.name or "judged" in row.name or "success" in row.name)
+
+
+def test_the_same_seed_gives_the_same_numbers_alone_or_beside_another(unbroken, tmp_path):
+    _train(tmp_path / "alone", seeds=[1])
+    alone = [line for line in (tmp_path / "alone" / "metrics.csv").read_text().splitlines() if line.startswith("1,")]
+    beside = [line for line in (unbroken / "metrics.csv").read_text().splitlines() if line.startswith("1,")]
+    assert alone == beside
+
+
+def test_evaluating_more_often_does_not_change_what_is_learned(unbroken, tmp_path):
+    _train(tmp_path / "more", seeds=[0], training__eval_every_env_steps=40, training__eval_episodes=7)
+    ours, other = (hrac.load(folder, 0).agent.manager.actor for folder in (tmp_path / "more", unbroken))
+    jax.tree.map(np.testing.assert_array_equal, ours, other)
+
+
+def test_mapped_runs_equal_runs_alone(monkeypatch, tmp_path):
+    """What an accelerator does (one program for all runs) agrees with one program a run, up to rounding."""
+    often = {"training__eval_every_env_steps": 40}
+    _train(tmp_path / "apart", steps=520, seeds=2, **often)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    _train(tmp_path / "mapped", steps=520, seeds=2, **often)
+    apart, mapped = ({row[:3]: row.value for row in log.read(tmp_path / name)} for name in ("apart", "mapped"))
+    assert apart.keys() == mapped.keys()
+    early = {row: value for row, value in apart.items() if row[1] <= 440}
+    assert len(early) > 20
+    for row, value in early.items():
+        assert mapped[row] == pytest.approx(value, rel=1e-3, abs=1e-4), row
+
+
+KILLED = """
+import os, signal, sys, hrac
+from hrac.training import {module}
+count = 0
+original = {target}
+def counting(*args, **kwargs):
+    global count
+    count += 1
+    if count == {at} and {before}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = original(*args, **kwargs)
+    if count == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+{target} = counting
+from hrac.training.progress import Silent
+hrac.train("maze", steps=1600, seeds=2, out=sys.argv[1], display=Silent(), **{settings!r})
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "target", "at", "before"),
+    [
+        ("rounds", "rounds.wander_runs", 1, True),  # before anything is saved
+        ("rounds", "rounds.round_runs", 20, False),  # between two checkpoints
+        ("checkpoint", "checkpoint.write_atomic", 5, True),  # about to write a checkpoint
+        ("checkpoint", "checkpoint.write_atomic", 5, False),  # a checkpoint without its policies
+        ("log", "log.RunLog.write", 8, False),  # metrics written that no checkpoint knows of
+    ],
+)
+def test_a_killed_run_ends_as_if_it_had_not_been_killed(unbroken, tmp_path, module, target, at, before):
+    folder = tmp_path / "killed"
+    script = KILLED.format(module=module, target=target, at=at, before=before, settings=TINY)
+    process = subprocess.run([sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=False)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    outcome = hrac.resume(folder, display=Silent())
+    assert outcome.finished
+    assert (folder / "metrics.csv").read_bytes() == (unbroken / "metrics.csv").read_bytes()
+    for seed in (0, 1):
+        ours, other = (hrac.load(path, seed).agent for path in (folder, unbroken))
+        jax.tree.map(np.testing.assert_array_equal, ours, other)
+
+
+def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monkeypatch):
+    folder = tmp_path / "interrupted"
+    count = 0
+    original = loop.Training.round
+
+    def interrupting(self):
+        nonlocal count
+        original(self)
+        count += 1
+        if count == 13:  # in the middle of an evaluation interval
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(loop.Training, "round", interrupting)
+    outcome = _train(folder, seeds=2)
+    assert not outcome.finished
+    assert outcome.env_steps == 400 + 13 * 40
+    monkeypatch.undo()
+    assert hrac.resume(folder, display=Silent()).finished
+    assert (folder / "metrics.csv").read_bytes() == (unbroken / "metrics.csv").read_bytes()
+
+
+def test_a_finished_run_can_be_made_longer(unbroken, tmp_path):
+    folder = tmp_path / "longer"
+    _train(folder, steps=800, seeds=2)
+    assert hrac.resume(folder, steps=1600, display=Silent()).env_steps == 1600
+    assert (folder / "metrics.csv").read_bytes() == (unbroken / "metrics.csv").read_bytes()
+    assert api.read_config(folder).training.total_env_steps == 1600
+
+
+def test_a_nan_stops_the_run_and_says_what_where_and_when(tmp_path, monkeypatch):
+    folder = tmp_path / "nan"
+    original = rounds.round_runs
+
+    def poisoned(keys, runs, index, **static):
+        runs, metrics, visited = original(keys, runs, index, **static)
+        if int(index) * 40 == 920:
+            total, weight = metrics["manager/critic_loss"]
+            metrics["manager/critic_loss"] = (total * np.float32("nan"), weight)
+        return runs, metrics, visited
+
+    monkeypatch.setattr(rounds, "round_runs", poisoned)
+    message = (
+        r"manager/critic_loss of seed 3 is nan in the round that ended at step 960\. The last good checkpoint is .*checkpoint"
+    )
+    with pytest.raises(loop.DivergedError, match=message):
+        _train(folder, seeds=[3])
+    monkeypatch.undo()
+    assert hrac.resume(folder, display=Silent()).finished
+
+
+def test_a_weight_that_is_not_finite_is_never_saved(tmp_path, monkeypatch):
+    folder = tmp_path / "inf"
+    original = loop.Training.round
+
+    def poisoned(self):
+        original(self)
+        if self.env_steps == 640:
+            part = self.parts[0]
+            critic = part.agent.manager.critics[1]
+            broken = jax.tree.map(lambda leaf: leaf.at[0].set(np.inf), critic)
+            manager = part.agent.manager._replace(critics=(part.agent.manager.critics[0], broken))
+            self.parts[0] = part._replace(agent=part.agent._replace(manager=manager))
+
+    monkeypatch.setattr(loop.Training, "round", poisoned)
+    with pytest.raises(loop.DivergedError, match=r"agent\.manager\.critics\[1\].* of seed 0 is nan .* step 640"):
+        _train(folder)
+    _, facts = loop.checkpoint.load(folder / loop.CHECKPOINT, "checkpoint")
+    assert facts["env_steps"] == 400
+
+
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(tmp_path):
+    folder = tmp_path / "damaged"
+    _train(folder, steps=480)
+    path = folder / loop.CHECKPOINT
+    path.write_bytes(path.read_bytes()[:-100])
+    before = {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+    with pytest.raises(hrac.CheckpointError, match="damaged"):
+        hrac.resume(folder, display=Silent())
+    assert {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()} == before
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
+    _train(tmp_path / "one", steps=480)
+    _train(tmp_path / "other", steps=480, manager__eta=1.0)
+    (tmp_path / "one" / loop.CHECKPOINT).write_bytes((tmp_path / "other" / loop.CHECKPOINT).read_bytes())
+    with pytest.raises(hrac.CheckpointError, match="another configuration: manager differ"):
+        hrac.resume(tmp_path / "one", display=Silent())
+
+
+def test_a_cut_metrics_file_is_refused(tmp_path):
+    folder = tmp_path / "cut"
+    _train(folder, steps=480)
+    (folder / "metrics.csv").write_text("seed,step,name,value\n")
+    with pytest.raises(log.LogError, match="its checkpoint knows of"):
+        hrac.resume(folder, display=Silent())
+
+
+def test_two_trainings_cannot_share_a_folder(tmp_path):
+    with guards.locked(tmp_path), pytest.raises(guards.BusyFolderError, match="another process"), guards.locked(tmp_path):
+        pass
+    with guards.locked(tmp_path):
+        pass
+
+
+def test_a_second_interruption_is_immediate():
+    with guards.interruptible() as interrupted:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        assert interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+
+
+def test_tensorboard_reads_the_same_numbers(unbroken):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(unbroken))
+    events.Reload()
+    ours = [(row.step, np.float32(row.value)) for row in log.read(unbroken) if row.name == "eval/return" and row.seed == 1]
+    assert [(event.step, np.float32(event.value)) for event in events.Scalars("eval/return/seed1")] == ours
+    assert len(events.Scalars("time/steps_per_second")) == 7
