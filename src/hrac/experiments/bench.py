@@ -1,6 +1,7 @@
 """Speed and memory, measured: `hrac bench TASK` and `hrac bench adjacency`."""
 
 import functools
+import math
 import os
 import platform
 import resource
@@ -60,11 +61,11 @@ def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
     )
     yield f"evaluation {eval_seconds:.2f} s, adjacency update {adjacency_seconds:.2f} s"
     yield f"everything included: {1 / everything:,.0f} steps/s"
-    yield from _learner(run, seeds)
+    yield from _learner(run)
     yield f"peak memory: {_peak_gigabytes():.2f} GB resident"
 
 
-def _learner(run: Training, seeds: int) -> Iterator[str]:
+def _learner(run: Training) -> Iterator[str]:
     """How near the updates come to the machine's matrix-multiply rate."""
     config, part = run.config, run.parts[0]
     updates = config.training.round_env_steps // config.k
@@ -85,12 +86,14 @@ def _learner(run: Training, seeds: int) -> Iterator[str]:
         return over_runs(lambda _, a, s, b: hierarchy.learn(a, s, b, run.space, config), agents, steps, batches)
 
     seconds = _best(lambda: learn(part.agent, steps, batches), 20)
-    flops = runs * _learner_flops(run, updates, count)
     rate = _matmul_rate()
-    yield (
-        f"learner: {flops / seconds / 1e9:.0f} GFLOP/s ({flops / runs / 1e9:.2f} GFLOP a round); "
-        f"matrix products of 1024 x 1024: {rate / 1e9:.0f} GFLOP/s ({flops / seconds / rate:.0%})"
-    )
+    yield f"matrix products of 1024 x 1024: {rate / 1e9:,.0f} GFLOP/s"
+    flops = runs * _learner_flops(run, updates, count)
+    if math.isnan(flops):
+        yield "learner: this backend does not count floating-point operations"
+    else:
+        each = flops / runs / 1e9
+        yield f"learner: {flops / seconds / 1e9:,.0f} GFLOP/s ({flops / seconds / rate:.0%}), {each:.2f} GFLOP a round and run"
 
 
 def _learner_flops(run: Training, updates: int, count: int) -> float:

@@ -32,7 +32,7 @@ def draw(policy: Policy, path: Path, episode_seed: int = 0) -> None:
     length, k = int(episode.alive.sum()), policy.config.k
     starts = range(0, length, k)
     rows = math.ceil(len(starts) / COLUMNS)
-    figure = Figure(figsize=(2.1 * min(COLUMNS, len(starts)) + 0.5, 1.95 * rows + 0.75), layout="constrained")
+    figure = Figure(figsize=(2.1 * min(COLUMNS, len(starts)) + 0.5, 1.68 * rows + 0.55), layout="constrained")
     axes = figure.subplots(rows, min(COLUMNS, len(starts)), squeeze=False).ravel()
     norm = TwoSlopeNorm(policy.config.adjacency.threshold, 0.0, 3 * policy.config.adjacency.threshold)
     for axis, start in zip(axes, starts, strict=False):

@@ -1,0 +1,81 @@
+"""The tables and figures of this folder's README, from the run folders beside this file: `python benchmarks/report.py`."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from hrac.view.curves import Curve, panel, read
+
+HERE = Path(__file__).parent
+RESULTS, CHOICES, IMAGES = HERE / "results", HERE / "choices", HERE.parent / "docs" / "images"
+TASKS = {"maze": ("Maze", 5.8), "key-chest": ("Key-Chest", 6.0)}
+
+
+def first_above(folder: Path, level: float) -> str:
+    """The first evaluation at which the mean return over seeds passes a level."""
+    series = read(folder, "eval/return")
+    above = series.steps[series.mean > level]
+    return f"{above[0]:,}" if len(above) else "never"
+
+
+def last_ten(folder: Path, metric: str) -> tuple[float, float]:
+    """Mean over the last ten evaluations and all seeds, and its standard error over seeds."""
+    values = read(folder, metric).values[:, -10:].mean(axis=1)
+    return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+
+
+def results() -> None:
+    print("| task | method | seeds | return, last ten evaluations | first mean return > 5.0 | subgoals within k | accuracy |")
+    print("|---|---|---|---|---|---|---|")
+    for task, (title, best) in TASKS.items():
+        for suffix, method in (("", "HRAC"), ("-eta0", "the same, eta = 0")):
+            folder = RESULTS / f"{task}{suffix}"
+            score, error = last_ten(folder, "eval/return")
+            within, _ = last_ten(folder, "eval/subgoal_within_k")
+            accuracy = read(folder, "adjacency/accuracy")
+            print(
+                f"| {title} | {method} | {len(accuracy.values)} | {score:.2f} +- {error:.2f} (best {best}) | "
+                f"{first_above(folder, 5.0)} | {within:.1%} | {accuracy.mean[-1]:.3f} |"
+            )
+
+
+def choices() -> None:
+    print(
+        "| run | seeds | steps | return, last ten evaluations | worst seed | mean > 5.0 at | seeds that passed 5.0, and when |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for folder in sorted(CHOICES.iterdir()):
+        series = read(folder, "eval/return")
+        score, error = last_ten(folder, "eval/return")
+        worst = series.values[:, -10:].mean(axis=1).min()
+        passed = [series.steps[row > 5.0][0] // 1000 for row in series.values if (row > 5.0).any()]
+        mean = f"{np.mean(passed):.0f}k on average" if passed else "-"
+        print(
+            f"| {folder.name} | {len(series.values)} | {series.steps[-1]:,} | {score:.2f} +- {error:.2f} | {worst:.2f} | "
+            f"{first_above(folder, 5.0)} | {len(passed)} of {len(series.values)}, {mean} |"
+        )
+
+
+def figure(metric: str, label: str, path: Path, best: bool) -> None:
+    picture = Figure(figsize=(9.5, 3.4), layout="constrained")
+    for axis, (task, (title, most)) in zip(picture.subplots(1, 2), TASKS.items(), strict=True):
+        curves = [Curve("HRAC", RESULTS / task), Curve("eta = 0", RESULTS / f"{task}-eta0")]
+        panel(axis, curves, metric, smooth=5)
+        axis.set_title(title)
+        axis.set_ylabel(label)
+        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+        if best:
+            axis.axhline(most, color="grey", linewidth=0.8, linestyle="--")
+        axis.get_legend().remove()
+    picture.legend(*axis.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=2)
+    picture.savefig(path, dpi=130)
+    print(f"drawn: {path.name}")
+
+
+if __name__ == "__main__":
+    results()
+    print()
+    choices()
+    figure("eval/return", "return in evaluation", IMAGES / "curves.png", best=True)
+    figure("eval/subgoal_within_k", "share of subgoals within k steps", IMAGES / "within_k.png", best=False)

@@ -1,0 +1,157 @@
+"""The program as a person uses it."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+import hrac
+from hrac import cli
+from hrac.view import curves
+
+TINY = [
+    *("--k", "4", "--env.layout", "#####\n#A..#\n###.#\n#G..#\n#####", "--env.time-limit", "50"),
+    *("--manager.hidden", "16", "--manager.buffer-windows", "200", "--manager.batch-size", "16"),
+    *("--controller.hidden", "16", "--adjacency.hidden", "16"),
+    *("--adjacency.pretrain-env-steps", "400", "--adjacency.pretrain-epochs", "2"),
+    *("--training.round-env-steps", "40", "--training.eval-every-env-steps", "200", "--training.eval-episodes", "5"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    assert cli._main(["train", "maze", "--steps", "800", "--seeds", "2", "--out", str(folder), *TINY]) == 0
+    return folder
+
+
+def test_train_says_where_the_results_are_and_what_to_do_next(tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert cli._main(["train", "maze", "--steps", "600", "--first-seed", "5", "--out", str(folder), *TINY]) == 0
+    out = capsys.readouterr().out
+    assert f"finished at step 600; results are in {folder}" in out
+    assert "adjacency accuracy" in out  # one plain line an evaluation, since this is no terminal
+    assert f"hrac eval {folder}" in out
+    assert (folder / "policy" / "seed-5.safetensors").exists()
+
+
+def test_a_folder_is_not_overwritten(run, capsys):
+    before = (run / "metrics.csv").read_bytes()
+    assert cli._main(["train", "maze", "--out", str(run)]) == 2
+    assert f"already holds a run: go on with it (--resume {run})" in capsys.readouterr().err
+    assert (run / "metrics.csv").read_bytes() == before
+
+
+def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    assert cli._main(["train", "--resume", str(copy), "--steps", "1000"]) == 0
+    assert "finished at step 1,000" in capsys.readouterr().out
+    assert cli._main(["train", "--resume", str(copy), "--seeds", "3"]) == 2
+    assert "--resume goes with --steps alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "labyrinth"], "task: there is no 'labyrinth'. Tasks are: maze, key-chest"),
+        (["train", "maze", "--method", "ppo"], "method: there is no 'ppo'. Methods are: hrac"),
+        (["train"], "name a task: maze, key-chest"),
+        (["train", "maze", "--steps", "10"], "training.total_env_steps must be more than adjacency.pretrain_env_steps = 50000"),
+        (["train", "maze", "--env.layout", "####\n#Ax#\n####"], "env.layout: row 1, column 2: 'x' is none of"),
+        (["train", "maze", "--seeds", "0"], "seeds must be at least one"),
+        (["train", "--resume", "nowhere"], "nowhere is no run folder: it has no config.json"),
+        (["eval", "nowhere"], "nowhere does not exist: name a run folder or a policy file"),
+        (["dance"], "there is no command 'dance'. Commands are: train, eval"),
+        (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
+    ],
+)
+def test_mistakes_are_answered_with_what_exists(arguments, message, capsys):
+    assert cli._main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_values_out_of_range_name_the_field(capsys):
+    with pytest.raises(SystemExit):
+        cli._main(["train", "maze", "--manager.eta", "-1"])
+    err = capsys.readouterr().err
+    assert "eta" in err
+    assert "greater than or equal to 0" in err
+
+
+def test_list_names_all_tasks_and_methods(capsys):
+    assert cli._main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("maze", "key-chest", "hrac"))
+
+
+def test_help_explains_every_option():
+    result = subprocess.run(
+        [sys.executable, "-m", "hrac", "train", "key-chest", "--help"], capture_output=True, text=True, check=True
+    )
+    for option in ("--manager.eta", "--adjacency.cell-size", "--env.layout", "--training.eval-episodes", "--resume"):
+        assert option in result.stdout
+    assert "20000" in result.stdout  # the task's own default of manager.buffer-windows
+
+
+def test_eval_prints_a_line_a_seed_and_repeats_itself(run, capsys):
+    assert cli._main(["eval", str(run), "--episodes", "7"]) == 0
+    first = capsys.readouterr().out
+    assert [line.split(":")[0] for line in first.splitlines()] == ["seed 0", "seed 1"]
+    assert "subgoals within k" in first
+    assert cli._main(["eval", str(run), "--episodes", "7"]) == 0
+    assert capsys.readouterr().out == first
+    assert cli._main(["eval", str(run), "--seed", "9"]) == 2
+    assert "has no seed 9. Seeds are: 0, 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_pictures_are_drawn(run, tmp_path, suffix, capsys):
+    for command in (["picture", str(run)], ["curves", str(run), "--labels", "tiny"]):
+        path = tmp_path / f"{command[0]}.{suffix}"
+        assert cli._main([*command, "--out", str(path)]) == 0
+        assert path.stat().st_size > 5_000
+        assert f"drawn: {path}" in capsys.readouterr().out
+
+
+def test_curves_are_means_over_seeds(run):
+    series = curves.read(run, "eval/return")
+    assert series.values.shape == (2, 3)
+    np.testing.assert_array_equal(series.steps, [400, 600, 800])
+    np.testing.assert_allclose(series.standard_error, np.abs(series.values[0] - series.values[1]) / 2)
+    with pytest.raises(curves.NoSuchMetricError, match=r"has no 'eval/fun'\. Metrics are: .*eval/return"):
+        curves.read(run, "eval/fun")
+
+
+def test_a_policy_acts_in_a_plain_gymnasium_loop(run):
+    policy = hrac.load(run, seed=1)
+    env = gymnasium.make("hrac/Maze-v0", layout=policy.config.env.layout)
+    targets = []
+    obs, _ = env.reset(seed=0)
+    policy.reset(seed=0)
+    for _ in range(12):
+        obs, _, terminated, truncated, _ = env.step(policy.act(obs))
+        targets.append(policy.target.tolist())
+        if terminated or truncated:
+            break
+    assert targets[0] == targets[1] == targets[2] == targets[3]  # one subgoal for k = 4 steps
+    assert {policy.act(np.array([1.0, 1.0])) for _ in range(30)} <= {0, 1, 2, 3}
+
+
+def test_a_policy_refuses_what_is_no_observation(run):
+    policy = hrac.load(run)
+    with pytest.raises(ValueError, match=r"observation must have shape \(2,\), got \(3,\)"):
+        policy.act([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="observation must be finite"):
+        policy.act([1.0, float("nan")])
+
+
+def test_a_damaged_policy_is_refused(run, tmp_path):
+    path = tmp_path / "policy.safetensors"
+    path.write_bytes((run / "policy" / "seed-0.safetensors").read_bytes()[:-50])
+    with pytest.raises(hrac.CheckpointError, match="damaged"):
+        hrac.load(path)
