@@ -26,7 +26,10 @@ BOUNDS = {
     "eval/subgoal_within_k": (0.8, 1.01),
     "adjacency/accuracy": (0.95, 1.01),
     "controller/value_loss": (0.0, 1.0),
-    "controller/entropy": (0.5, 1.3),
+    "controller/entropy": (0.3, 1.3),
+    # A controller that flees its subgoals can be steered too: only these two numbers tell.
+    "eval/subgoal_miss": (0.0, 2.0),
+    "train/intrinsic_reward": (0.03, 1.0),
 }
 """Where the means of the last evaluations must lie."""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from hrac.agents import hierarchy
 from hrac.agents.hierarchy import AgentState, Intent
@@ -62,40 +62,42 @@ def collect(
     """Let the two levels act for one round, exploring."""
     copies = cfg.training.envs_per_run
 
-    def propose(key: PRNGKeyArray, obs: Array, intent: Intent) -> Array:
-        keys = jax.random.split(key, copies)
+    def propose(keys: Array, obs: Array, intent: Intent) -> Array:
         fresh = jax.vmap(lambda k, o: hierarchy.propose(k, agent, o, ready, space, cfg))(keys, obs)
         return jnp.where((intent.clock == 0)[:, None], fresh, intent.subgoal)
 
-    def one(live: Live, key: PRNGKeyArray) -> tuple[Live, tuple[Trajectory, Array]]:
-        key_propose, key_act, key_env, key_reset = jax.random.split(key, 4)
+    def one(live: Live, keys: Key[Array, "4 copies"]) -> tuple[Live, tuple[Trajectory, Array]]:
+        keys_propose, keys_act, keys_env, keys_reset = keys
         # Proposing is dear: skip it in steps in which no copy of any run needs a subgoal.
         due = anywhere(jnp.any(live.intent.clock == 0), axis)
-        subgoal = jax.lax.cond(due, propose, lambda _, __, intent: intent.subgoal, key_propose, live.obs, live.intent)
+        subgoal = jax.lax.cond(due, propose, lambda _, __, intent: intent.subgoal, keys_propose, live.obs, live.intent)
         intent = Intent(subgoal, live.intent.clock)
-        keys = jax.random.split(key_act, copies)
-        action = jax.vmap(lambda k, o, g: hierarchy.act(k, agent, o, g, space))(keys, live.obs, subgoal)
-        after = jax.vmap(env.step)(jax.random.split(key_env, copies), live.env, action)
+        action = jax.vmap(lambda k, o, g: hierarchy.act(k, agent, o, g, space))(keys_act, live.obs, subgoal)
+        after = jax.vmap(env.step)(keys_env, live.env, action)
         done = after.terminated | after.truncated
         last = done | (intent.clock == cfg.k - 1)
         step = Trajectory(
             live.obs, subgoal, action, after.reward, after.obs, after.terminated, after.truncated, intent.clock, last
         )
         intent = jax.vmap(lambda i, o, n, w: hierarchy.carry_on(i, o, n, w, space))(intent, live.obs, after.obs, last)
-        env_state, obs = _restart(key_reset, done, after, env)
+        env_state, obs = _restart(keys_reset, done, after, env)
         total = live.episode_return + after.reward
         live = Live(env_state, obs, intent, live.tail, jnp.where(done, 0.0, total))
         return live, (step, total)
 
-    steps = cfg.training.round_env_steps // copies
-    live, (new, totals) = jax.lax.scan(one, live, jax.random.split(key, steps))
+    # All keys at once: splitting them step by step would take as long as acting.
+    keys = jax.random.split(key, cfg.training.round_env_steps // copies)
+    keys = jax.vmap(lambda k: jax.vmap(lambda use: jax.random.split(use, copies))(jax.random.split(k, 4)))(keys)
+    live, (new, totals) = jax.lax.scan(one, live, keys)
     trajectory = jax.tree.map(lambda tail, leaf: jnp.concatenate([tail, leaf]), live.tail, new)
     return live._replace(tail=jax.tree.map(lambda leaf: leaf[-cfg.k :], trajectory)), Collected(trajectory, totals)
 
 
-def _restart(key: PRNGKeyArray, done: Bool[Array, " copies"], after: Step, env: Environment) -> tuple[State, Array]:
+def _restart(
+    keys: Key[Array, " copies"], done: Bool[Array, " copies"], after: Step, env: Environment
+) -> tuple[State, Array]:
     """Go on where the episode does, begin a new one where it ended."""
-    fresh = jax.vmap(env.reset)(jax.random.split(key, len(done)))
+    fresh = jax.vmap(env.reset)(keys)
     going_on = (after.state, after.obs)
     return jax.tree.map(lambda new, old: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old), fresh, going_on)
 
