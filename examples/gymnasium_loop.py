@@ -1,5 +1,6 @@
 """Use a trained policy in a plain Gymnasium loop: `python examples/gymnasium_loop.py RUN`."""
 
+import dataclasses
 import sys
 
 import gymnasium
@@ -10,7 +11,7 @@ import hrac
 def main(run: str, episodes: int = 5) -> None:
     policy = hrac.load(run)
     names = {"maze": "hrac/Maze-v0", "key-chest": "hrac/KeyChest-v0"}
-    env = gymnasium.make(names[policy.config.task], layout=policy.config.env.layout, render_mode="ansi")
+    env = gymnasium.make(names[policy.config.task], render_mode="ansi", **dataclasses.asdict(policy.config.env))
     for episode in range(episodes):
         obs, info = env.reset(seed=episode)
         policy.reset(seed=episode)

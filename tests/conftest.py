@@ -18,7 +18,6 @@ from jaxtyping import install_import_hook
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_debug_key_reuse", False)
 
 assert "hrac" not in sys.modules, "the shape-checking hook must be installed before hrac is imported"
 install_import_hook(["hrac.adjacency", "hrac.agents", "hrac.envs", "hrac.nets", "hrac.training"], "beartype.beartype")

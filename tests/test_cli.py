@@ -66,6 +66,10 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["train", "maze", "--seeds", "0"], "seeds must be at least one"),
         (["train", "--resume", "nowhere"], "nowhere is no run folder: it has no config.json"),
         (["eval", "nowhere"], "nowhere does not exist: name a run folder or a policy file"),
+        (["curves"], "name at least one run folder"),
+        (["curves", "nowhere"], "nowhere is no run folder: it has no metrics.csv"),
+        (["curves", "nowhere", "--out", "x.gif"], "--out must end in .png, .pdf or .svg, got 'x.gif'"),
+        (["bench", "maze", "--rounds", "0"], "--rounds must be at least 1, got 0"),
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
     ],
@@ -81,6 +85,15 @@ def test_values_out_of_range_name_the_field(capsys):
     err = capsys.readouterr().err
     assert "eta" in err
     assert "greater than or equal to 0" in err
+
+
+@pytest.mark.parametrize("arguments", [["key-chest", "--seeds", "2"], ["--seeds", "2", "key-chest"]])
+def test_a_task_has_its_own_settings_wherever_it_is_named(arguments, monkeypatch):
+    seen = []
+    monkeypatch.setattr("hrac.api.run", lambda config, out: seen.append(config))
+    monkeypatch.setattr(cli, "_report", lambda outcome: 0)
+    assert cli._main(["train", *arguments]) == 0
+    assert (seen[0].task, seen[0].seeds, seen[0].manager.buffer_windows) == ("key-chest", (0, 1), 20_000)
 
 
 def test_list_names_all_tasks_and_methods(capsys):

@@ -111,7 +111,7 @@ def test_an_impossible_combination_is_told_with_its_field_and_what_is_allowed(ch
 
 @pytest.mark.parametrize(
     "changes",
-    [{"training.round_env_steps": 210}, {"training.total_env_steps": 50_001}, {"manager.batch_size": 5_000}],
+    [{"training.round_env_steps": 220}, {"training.total_env_steps": 50_001}, {"manager.batch_size": 5_000}],
     ids=str,
 )
 def test_the_last_possible_value_is_allowed(changes):
@@ -152,6 +152,18 @@ def test_ranges_and_numpy_numbers_are_taken_as_what_they_say(name, value, expect
 def test_a_value_that_json_does_not_know_is_a_configuration_error():
     with pytest.raises(ConfigError, match=r"manager\.eta: Input should be a valid number"):
         replace(Config(), {"manager.eta": object()})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"manager.buffer_windows": 150}, "manager.buffer_windows must be at least training.round_env_steps = 200, got 150"),
+        ({"training.round_env_steps": 10}, "manager.value_every_gradient_steps must be a divisor of the 1 manager updates"),
+    ],
+)
+def test_rounds_fit_the_manager(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(Config(), changes)
 
 
 def test_load_reads_the_configuration_of_a_run_folder(tmp_path):

@@ -4,10 +4,12 @@
 registers `hrac/Maze-v0` and `hrac/KeyChest-v0` with Gymnasium.
 """
 
-from hrac.api import Evaluation, Outcome, Policy, RunFolderError, evaluate, load, resume, run, train
+from hrac.api import Evaluation, RunFolderError, evaluate, load, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
 from hrac.training.checkpoint import CheckpointError
+from hrac.training.loop import Outcome
+from hrac.training.policies import Policy
 
 _gym.register()
 

@@ -19,7 +19,6 @@ from hrac import config as configs
 from hrac.config import Config
 from hrac.experiments import tasks
 from hrac.training import loop, policies, progress, rounds
-from hrac.training.checkpoint import CheckpointError
 from hrac.training.files import write_atomic
 from hrac.training.loop import Outcome
 from hrac.training.policies import Policy
@@ -70,13 +69,15 @@ def resume(folder: str | Path, steps: int | None = None, display: Display | None
     """Go on with a run folder from its checkpoint, to the end or to `steps`."""
     folder = Path(folder)
     config = read_config(folder)
-    if steps is not None:
+    if steps is not None and steps != config.training.total_env_steps:
         config = configs.replace(config, {"training.total_env_steps": steps})
-    outcome = loop.train(
-        config, tasks.make_env(config), folder, display or progress.display(config.training.total_env_steps), resume=True
-    )
-    _write_config(folder, config)
-    return outcome
+        reached = loop.steps_reached(folder)
+        if steps < reached:
+            raise RunFolderError(f"{folder} is already at step {reached:,}: --steps must be at least that, got {steps:,}")
+        about = json.loads((folder / "config.json").read_text()) | {"config": configs.to_dict(config)}
+        _write_json(folder / "config.json", about)
+    env = tasks.make_env(config)
+    return loop.train(config, env, folder, display or progress.display(config.training.total_env_steps), resume=True)
 
 
 def read_config(folder: Path) -> Config:
@@ -99,10 +100,12 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
             raise RunFolderError(f"{source} has no policy yet: it is written at the first checkpoint")
     elif not path.exists():
         raise RunFolderError(f"{path} does not exist: name a run folder or a policy file")
-    config, trained_seed = policies.read_facts(path)
+    arrays, config, trained_seed = policies.read(path)
+    if seed is not None and seed != trained_seed:
+        raise RunFolderError(f"{path} is the policy of seed {trained_seed}, not of {seed}")
     env = tasks.make_env(config)
     space = loop.subgoal_space(env, config)
-    return Policy(policies.load_agent(path, env, space, config), env, space, config, trained_seed)
+    return Policy(policies.agent_from(arrays, path, env, space, config), env, space, config, trained_seed)
 
 
 class Evaluation(NamedTuple):
@@ -154,7 +157,11 @@ def _write_config(folder: Path, config: Config) -> None:
         "device": str(jax.devices()[0]),
         "commit": _commit(),
     }
-    write_atomic(folder / "config.json", (json.dumps(about, indent=2) + "\n").encode())
+    _write_json(folder / "config.json", about)
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    write_atomic(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
 def _version(package: str) -> str | None:
@@ -166,11 +173,14 @@ def _version(package: str) -> str | None:
 
 def _commit() -> str | None:
     """The commit of the source tree the package is run from, if there is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    try:
+    here = Path(__file__)
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here.parent), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", here.name)  # an installed copy is in nobody's repository
+        return git("rev-parse", "HEAD")
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-__all__ = ["CheckpointError", "Outcome", "Policy", "RunFolderError", "load", "read_config", "resume", "run", "train"]

@@ -60,12 +60,16 @@ def train(arguments: Sequence[str]) -> int:
     from hrac import api
     from hrac.experiments import tasks
 
-    task, method = _peek(arguments, TrainOptions)
-    default = TrainOptions()
-    if task is not None:
-        config = tasks.config_for(task, method)
-        default = TrainOptions(task, method, **{name: getattr(config, name) for name in GROUPS})
-    options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
+    options = default = TrainOptions()
+    task, method = _peek(arguments)
+    while True:  # once more if the task stood where it was not expected: its settings are the defaults
+        if task is not None:
+            config = tasks.config_for(task, method)
+            default = TrainOptions(task, method, **{name: getattr(config, name) for name in GROUPS})
+        options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
+        if (options.task, options.method) == (default.task, default.method):
+            break
+        task, method = options.task, options.method
     if options.resume is not None:
         if dataclasses.replace(options, resume=None, steps=None) != TrainOptions():
             raise ConfigError("--resume goes with --steps alone: everything else is what the run folder says")
@@ -77,10 +81,10 @@ def train(arguments: Sequence[str]) -> int:
     return _report(outcome)
 
 
-def _peek(arguments: Sequence[str], options: type[TrainOptions]) -> tuple[str | None, str]:
+def _peek(arguments: Sequence[str]) -> tuple[str | None, str]:
     """The task and method among the arguments, whose defaults are needed before the rest can be read."""
     task = arguments[0] if arguments and not arguments[0].startswith("-") else None
-    method = options.method
+    method = TrainOptions.method
     for here, following in itertools.pairwise([*arguments, ""]):
         if here == "--method":
             method = following
@@ -147,7 +151,7 @@ class PictureOptions:
     episode: int = 0
     """Random seed of the episode."""
     out: Path | None = None
-    """The picture, .png, .pdf or .svg (default: picture.png in the run folder)."""
+    """The picture, .png, .pdf or .svg (default: picture.png in the run folder, or beside the policy file)."""
 
 
 def picture(arguments: Sequence[str]) -> int:
@@ -157,11 +161,16 @@ def picture(arguments: Sequence[str]) -> int:
 
     options = tyro.cli(PictureOptions, args=arguments, prog="hrac picture")
     policy = api.load(options.run, options.seed)
-    folder = options.run if options.run.is_dir() else options.run.parent
-    path = options.out or folder / "picture.png"
+    path = options.out or (options.run if options.run.is_dir() else options.run.parent) / "picture.png"
+    _check_picture(path)
     episode.draw(policy, path, options.episode)
     print(f"drawn: {path}")
     return 0
+
+
+def _check_picture(path: Path) -> None:
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise ConfigError(f"--out must end in .png, .pdf or .svg, got {str(path)!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +195,9 @@ def curves(arguments: Sequence[str]) -> int:
     labels = options.labels or tuple(run.name for run in options.runs)
     if len(labels) != len(options.runs):
         raise ConfigError(f"--labels: {len(options.runs)} are needed, one a run, got {len(labels)}")
+    if not options.runs:
+        raise ConfigError("name at least one run folder")
+    _check_picture(options.out)
     view.draw([view.Curve(label, run) for label, run in zip(labels, options.runs, strict=True)], options.metric, options.out)
     print(f"drawn: {options.out}")
     return 0
@@ -226,6 +238,9 @@ def bench(arguments: Sequence[str]) -> int:
     from hrac.experiments import bench as benches
 
     options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
+    for name in ("seeds", "rounds"):
+        if getattr(options, name) < 1:
+            raise ConfigError(f"--{name} must be at least 1, got {getattr(options, name)}")
     lines = (
         benches.adjacency() if options.what == "adjacency" else benches.training(options.what, options.seeds, options.rounds)
     )

@@ -235,6 +235,17 @@ class Config:
             "at most manager.start_fraction * manager.buffer_windows, so that a first minibatch exists, "
             f"got {self.manager.batch_size}",
         )
+        _require(
+            self.manager.buffer_windows >= train.round_env_steps,
+            "manager.buffer_windows",
+            f"at least training.round_env_steps = {train.round_env_steps}, got {self.manager.buffer_windows}",
+        )
+        updates, every = train.round_env_steps // self.k, self.manager.value_every_gradient_steps
+        _require(
+            updates % every == 0,
+            "manager.value_every_gradient_steps",
+            f"a divisor of the {updates} manager updates of a round (training.round_env_steps / k), got {every}",
+        )
 
 
 def _require(holds: bool, field: str, allowed: str) -> None:
@@ -310,5 +321,7 @@ def load(path: Path) -> Config:
     try:
         tree = json.loads(path.read_text())
         return from_dict(tree["config"])
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not a readable configuration: {type(error).__name__}: {error}") from None

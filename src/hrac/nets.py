@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -52,8 +51,3 @@ def descend(
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its integer step count
         updates, opt_state = optimiser.update(grads, opt_state)
     return optax.apply_updates(params, updates), opt_state
-
-
-def num_parameters(tree: object) -> int:
-    """How many numbers a pytree of arrays holds."""
-    return sum(int(jnp.size(leaf)) for leaf in jax.tree.leaves(tree))

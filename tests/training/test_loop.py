@@ -130,8 +130,9 @@ hrac.train("maze", steps=1600, seeds=2, out=sys.argv[1], display=Silent(), **{se
     [
         ("rounds", "rounds.wander_runs", 1, True),  # before anything is saved
         ("rounds", "rounds.round_runs", 20, False),  # between two checkpoints
-        ("checkpoint", "checkpoint.write_atomic", 5, True),  # about to write a checkpoint
-        ("checkpoint", "checkpoint.write_atomic", 5, False),  # a checkpoint without its policies
+        ("checkpoint", "checkpoint.write_atomic", 6, True),  # new policies without their checkpoint
+        ("checkpoint", "checkpoint.write_atomic", 6, False),  # right after a checkpoint
+        ("checkpoint", "checkpoint.write_atomic", 15, True),  # within the last of five saves
         ("log", "log.RunLog.write", 8, False),  # metrics written that no checkpoint knows of
     ],
 )
@@ -181,8 +182,8 @@ def test_a_nan_stops_the_run_and_says_what_where_and_when(tmp_path, monkeypatch)
     folder = tmp_path / "nan"
     original = rounds.round_runs
 
-    def poisoned(keys, runs, index, **static):
-        runs, metrics, visited = original(keys, runs, index, **static)
+    def poisoned(keys, runs, index, learning, **static):
+        runs, metrics, visited = original(keys, runs, index, learning, **static)
         if int(index) * 40 == 920:
             total, weight = metrics["manager/critic_loss"]
             metrics["manager/critic_loss"] = (total * np.float32("nan"), weight)
@@ -237,6 +238,50 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
         hrac.resume(tmp_path / "one", display=Silent())
 
 
+def test_without_its_checkpoint_a_run_is_not_started_over(tmp_path):
+    folder = tmp_path / "lost"
+    _train(folder, steps=640)
+    (folder / loop.CHECKPOINT).unlink()
+    before = (folder / "metrics.csv").read_bytes()
+    with pytest.raises(hrac.CheckpointError, match=r"has metrics up to step 640 but no checkpoint\.safetensors"):
+        hrac.resume(folder, display=Silent())
+    assert (folder / "metrics.csv").read_bytes() == before
+
+
+def test_runs_may_start_to_learn_at_different_times(tmp_path):
+    config = api.tasks.config_for("maze", "hrac")
+    changes = {name.replace("__", "."): value for name, value in TINY.items()} | {"seeds": [0, 1]}
+    config = hrac.config.replace(config, changes)
+    training = loop.Training(config, api.tasks.make_env(config))
+    training.pretrain()
+    empty = training.parts[1].windows
+    for _ in range(5):
+        training.round()
+        training.parts[1] = training.parts[1]._replace(windows=empty)
+        empty = jax.tree.map(np.copy, empty)
+    assert training._learning == [True, False]
+    rows = training.evaluate()
+    assert {row.seed for row in rows if row.name == "manager/critic_loss"} == {0}
+    assert {row.seed for row in rows if row.name == "train/intrinsic_reward"} == {0, 1}
+
+
+def test_a_run_is_not_made_shorter_than_it_is(tmp_path):
+    folder = tmp_path / "short"
+    _train(folder, steps=640)
+    before = (folder / "config.json").read_bytes()
+    with pytest.raises(hrac.RunFolderError, match="already at step 640"):
+        hrac.resume(folder, steps=480, display=Silent())
+    assert (folder / "config.json").read_bytes() == before
+
+
+def test_leftovers_of_a_cut_off_write_are_removed(tmp_path):
+    folder = tmp_path / "left"
+    _train(folder, steps=480)
+    (folder / ".checkpoint.safetensors.abc.tmp").write_bytes(b"half")
+    hrac.resume(folder, steps=520, display=Silent())
+    assert not list(folder.rglob(".*.tmp"))
+
+
 def test_a_cut_metrics_file_is_refused(tmp_path):
     folder = tmp_path / "cut"
     _train(folder, steps=480)
@@ -262,11 +307,15 @@ def test_a_second_interruption_is_immediate():
             time.sleep(0.5)
 
 
-def test_tensorboard_reads_the_same_numbers(unbroken):
+def test_tensorboard_reads_the_same_numbers_also_after_a_resume(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    events = EventAccumulator(str(unbroken))
+    folder = tmp_path / "resumed"
+    _train(folder, steps=600)
+    hrac.resume(folder, steps=1000, display=Silent())
+    events = EventAccumulator(str(folder))
     events.Reload()
-    ours = [(row.step, np.float32(row.value)) for row in log.read(unbroken) if row.name == "eval/return" and row.seed == 1]
-    assert [(event.step, np.float32(event.value)) for event in events.Scalars("eval/return/seed1")] == ours
-    assert len(events.Scalars("time/steps_per_second")) == 7
+    ours = [(row.step, np.float32(row.value)) for row in log.read(folder) if row.name == "eval/return"]
+    assert [step for step, _ in ours] == [400, 600, 800, 1000]
+    assert [(event.step, np.float32(event.value)) for event in events.Scalars("eval/return/seed0")] == ours
+    assert len(events.Scalars("time/steps_per_second")) == 4

@@ -31,7 +31,8 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
     done. Everything random follows from `reset(seed=...)`.
 
     `random_action_prob`: chance that an action is replaced by a random one. `random_start`: start in any free cell, not at
-    A. `layout`: a map of your own, see `hrac.envs.grid`. `render_mode`: "ansi" or "rgb_array".
+    A. `layout`: a map of your own, see `hrac.envs.grid`. `time_limit`: steps until an episode is truncated. `render_mode`:
+    "ansi" or "rgb_array".
 
     Version history: v0, the tasks of the HRAC paper.
     """
@@ -48,10 +49,16 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
         random_action_prob: float = 0.25,
         random_start: bool | None = None,
         layout: str | None = None,
+        time_limit: int | None = None,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode must be one of {self.metadata['render_modes']} or None, got {render_mode!r}")
-        keywords = {"random_action_prob": random_action_prob, "random_start": random_start, "layout": layout}
+        keywords = {
+            "random_action_prob": random_action_prob,
+            "random_start": random_start,
+            "layout": layout,
+            "time_limit": time_limit,
+        }
         self.render_mode = render_mode
         self.grid = self.world(**{name: value for name, value in keywords.items() if value is not None})  # type: ignore[arg-type]
         high = [*self.grid.position_high, *[1.0] * (self.grid.obs_dim - 2)]

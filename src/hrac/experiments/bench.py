@@ -52,8 +52,9 @@ def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
     yield f"  controller updates/s {1 / per_step / steps:,.1f}   manager updates/s {1 / per_step / config.k:,.0f}"
 
     eval_seconds, _ = _timed(run.evaluate)
+    run.update_adjacency()
+    run.round()
     adjacency_seconds, _ = _timed(run.update_adjacency)
-    adjacency_seconds, _ = _timed(lambda: run._train_adjacency(config.adjacency.update_epochs))
     everything = (
         per_step
         + eval_seconds / (config.training.eval_every_env_steps * seeds)

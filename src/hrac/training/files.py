@@ -23,3 +23,9 @@ def write_atomic(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete the temporary files of writes that a crash cut off."""
+    for path in folder.rglob(".*.tmp"):
+        path.unlink()

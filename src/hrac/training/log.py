@@ -14,6 +14,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from hrac.training.files import write_atomic
 
+METRICS = "metrics.csv"
 METRICS_HEADER = "seed,step,name,value\n"
 TIMING_HEADER = "step,seconds,steps_per_second\n"
 
@@ -28,7 +29,7 @@ class Row(NamedTuple):
 
 
 class LogError(ValueError):
-    """A log that does not fit its checkpoint; the message says how."""
+    """A log that cannot be read or does not fit its checkpoint; the message says how."""
 
 
 class RunLog:
@@ -36,7 +37,7 @@ class RunLog:
 
     def __init__(self, folder: Path, keep: int | None = None, step: int = 0) -> None:
         """Start new files, or go on after the first `keep` bytes of `metrics.csv`, which a checkpoint at `step` knows of."""
-        self._metrics_path, self._timing_path = folder / "metrics.csv", folder / "timing.csv"
+        self._metrics_path, self._timing_path = folder / METRICS, folder / "timing.csv"
         if keep is None:
             write_atomic(self._metrics_path, METRICS_HEADER.encode())
             write_atomic(self._timing_path, TIMING_HEADER.encode())
@@ -50,7 +51,7 @@ class RunLog:
         self._events = EventFileWriter(str(folder))
         if keep is not None:  # tells TensorBoard to forget what was logged after the checkpoint
             session = SessionLog(status=SessionLog.START)
-            self._events.add_event(Event(wall_time=time.time(), step=step, session_log=session))
+            self._events.add_event(Event(wall_time=time.time(), step=step + 1, session_log=session))
 
     @property
     def offset(self) -> int:
@@ -87,6 +88,15 @@ class RunLog:
 
 
 def read(folder: Path) -> list[Row]:
-    """All rows of a run folder's `metrics.csv`."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"])) for row in csv.DictReader(file)]
+    """All rows of a run folder's `metrics.csv`; raises `LogError`."""
+    path = folder / METRICS
+    if not path.exists():
+        raise LogError(f"{folder} is no run folder: it has no {METRICS}")
+    rows = []
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            try:
+                rows.append(Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"])))
+            except (KeyError, TypeError, ValueError):
+                raise LogError(f"{path}, line {number} is not seed,step,name,value: {row}") from None
+    return rows

@@ -21,8 +21,10 @@ from hrac.envs.base import Environment, KnownDistances
 from hrac.training import checkpoint, policies, rounds
 from hrac.training.checkpoint import CheckpointError
 from hrac.training.evaluate import Mean
+from hrac.training.files import remove_leftovers
 from hrac.training.guards import interruptible, locked
-from hrac.training.log import Row, RunLog
+from hrac.training.log import METRICS, Row, RunLog
+from hrac.training.log import read as read_log
 from hrac.training.memory import TrajectoryMemory
 from hrac.training.progress import Display, Status
 from hrac.training.rounds import Visited
@@ -67,7 +69,8 @@ def subgoal_space(env: Environment, config: Config) -> SubgoalSpace:
 def _program(config: Config) -> Config:
     """The configuration less what is no part of a compiled program, so that changing that needs no new compilation."""
     rounds_only = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run")}
-    return dataclasses.replace(config, task="", method="", seeds=(0,), training=TrainingConfig(**rounds_only))
+    training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **rounds_only)
+    return dataclasses.replace(config, task="", method="", seeds=(0,), training=training)
 
 
 class Training:
@@ -85,6 +88,7 @@ class Training:
         size = 1 if jax.default_backend() == "cpu" else len(config.seeds)
         self._slices = [slice(start, start + size) for start in range(0, len(config.seeds), size)]
         self.parts = self._each(rounds.init_runs, self._keys(Stream.INIT))
+        self._learning = [False] * len(self.parts)
         self.tables = [AdjacencyTable(config.k, config.adjacency.cell_size, self.space.dimensions) for _ in config.seeds]
         self.memory = TrajectoryMemory()
         self.env_steps = 0
@@ -145,8 +149,8 @@ class Training:
         """Collect and learn for one round."""
         index = self.env_steps // self.config.training.round_env_steps
         results = [
-            rounds.round_runs(self._round_keys[part], runs, jnp.asarray(index), **self._static)
-            for part, runs in zip(self._slices, self.parts, strict=True)
+            rounds.round_runs(self._round_keys[part], runs, jnp.asarray(index), self._is_learning(number), **self._static)
+            for number, (part, runs) in enumerate(zip(self._slices, self.parts, strict=True))
         ]
         self.parts = [runs for runs, _, _ in results]
         metrics, visited = _join([(metrics, visited) for _, metrics, visited in results])
@@ -155,6 +159,12 @@ class Training:
         if self._pending:  # let the device be at most one round behind
             jax.block_until_ready(self._pending[-1][1])
         self._pending.append((self.env_steps, metrics))
+
+    def _is_learning(self, part: int) -> bool:
+        """Whether any run of a part has stored enough to learn from: a program without learning serves until then."""
+        if not self._learning[part]:
+            self._learning[part] = bool((self.parts[part].windows.size >= self.config.manager.start_windows).any())
+        return self._learning[part]
 
     def evaluate(self) -> list[Row]:
         """Play evaluation episodes; their means, and those of what was measured since the last evaluation."""
@@ -200,7 +210,7 @@ class Training:
             Row(seed, self.env_steps, name, float(value))
             for name, values in numbers.items()
             for seed, value in zip(self.config.seeds, values, strict=True)
-            if not np.isnan(value)
+            if not np.isnan(value)  # nothing to average yet
         ]
 
     def save(self, folder: Path, log: RunLog) -> None:
@@ -213,8 +223,8 @@ class Training:
         arrays |= {f"memory/{name}": array for name, array in self.memory.to_arrays().items()}
         arrays |= {f"sums/{name}": array for name, array in self.sums.items()}
         facts = {"env_steps": self.env_steps, "metrics_bytes": log.offset, "config": to_dict(self.config)}
+        policies.save(folder, runs.agent, self.config)  # first: after a kill in between, the last save is done again
         checkpoint.save(folder / CHECKPOINT, "checkpoint", arrays, facts)
-        policies.save(folder, runs.agent, self.config)
 
     def restore(self, path: Path) -> int:
         """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
@@ -265,7 +275,8 @@ def _jsonable(tree: object) -> object:
 
 def train(config: Config, env: Environment, folder: Path, display: Display, resume: bool = False) -> Outcome:
     """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1)."""
-    with locked(folder), interruptible() as interrupted, contextlib.closing(display):
+    with contextlib.closing(display), locked(folder), interruptible() as interrupted:
+        remove_leftovers(folder)
         training = Training(config, env)
         log = _open_log(training, folder, resume)
         with contextlib.closing(log):
@@ -290,8 +301,17 @@ def train(config: Config, env: Environment, folder: Path, display: Display, resu
                 if not _ended(training):
                     training.save(folder, log)
             except DivergedError as error:
-                raise DivergedError(f"{error}. The last good checkpoint is {folder / CHECKPOINT}") from None
-            return Outcome(folder, training.env_steps, _ended(training), watch.last)
+                good = folder / CHECKPOINT
+                where = f"The last good checkpoint is {good}" if good.exists() else "There is no checkpoint yet"
+                raise DivergedError(f"{error}. {where}") from None
+            last = {name: values for name, values in watch.last.items() if name.startswith("eval/")}
+            return Outcome(folder, training.env_steps, _ended(training), last)
+
+
+def steps_reached(folder: Path) -> int:
+    """The step of a run folder's checkpoint, 0 if it has none; raises `CheckpointError`."""
+    path = folder / CHECKPOINT
+    return int(checkpoint.load(path, "checkpoint")[1]["env_steps"]) if path.exists() else 0
 
 
 def _due(training: Training, every_env_steps: int) -> bool:
@@ -308,6 +328,10 @@ def _open_log(training: Training, folder: Path, resume: bool) -> RunLog:
     if resume and (folder / CHECKPOINT).exists():
         keep = training.restore(folder / CHECKPOINT)
         return RunLog(folder, keep, training.env_steps)
+    if resume and (folder / METRICS).exists():
+        last = max((row.step for row in read_log(folder)), default=0)
+        if last > training.config.adjacency.pretrain_env_steps:
+            raise CheckpointError(f"{folder} has metrics up to step {last:,} but no {CHECKPOINT}: it cannot be resumed")
     return RunLog(folder)
 
 

@@ -33,7 +33,7 @@ class TrajectoryMemory:
     def sequences(self, run: int) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
         """All of one run's positions (n, goal) in time order, copy after copy, each with the number of its episode.
 
-        An episode's last state is kept too. An episode cut by the buffer's end counts as ended there.
+        An episode's last state is kept too. An episode cut by the buffer's end counts as ended there. There must be a round.
         """
         joined = self.to_arrays()
         position, after, done = (np.swapaxes(joined[name][run], 0, 1) for name in FIELDS)  # (copies, time, ...)

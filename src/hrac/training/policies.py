@@ -34,15 +34,14 @@ def save(folder: Path, agents: AgentState, config: Config) -> None:
         checkpoint.save(path_of(folder, seed), "policy", checkpoint.flatten(_acting_part(agent), "agent"), facts)
 
 
-def read_facts(path: Path) -> tuple[Config, int]:
-    """The configuration and seed a policy file was trained with."""
-    facts = checkpoint.load(path, "policy")[1]
-    return configs.from_dict(facts["config"]), int(facts["seed"])
+def read(path: Path) -> tuple[checkpoint.Arrays, Config, int]:
+    """What a policy file holds: arrays, configuration and seed. Raises `CheckpointError`."""
+    arrays, facts = checkpoint.load(path, "policy")
+    return arrays, configs.from_dict(facts["config"]), int(facts["seed"])
 
 
-def load_agent(path: Path, env: Environment, space: SubgoalSpace, config: Config) -> AgentState:
+def agent_from(arrays: checkpoint.Arrays, path: Path, env: Environment, space: SubgoalSpace, config: Config) -> AgentState:
     """An agent that can act as the saved one did; what only learning needs is untrained. Raises `CheckpointError`."""
-    arrays, _ = checkpoint.load(path, "policy")
     blank = hierarchy.init(jax.random.key(0), env.obs_dim, env.num_actions, space, config)
     actor, controller, embedding = checkpoint.unflatten(arrays, _acting_part(blank), "agent", path)
     return jax.device_put(

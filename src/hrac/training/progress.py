@@ -20,7 +20,7 @@ class Status(NamedTuple):
 
     def line(self) -> str:
         """The numbers in words."""
-        parts = [f"{self.steps_per_second:,.0f} steps/s"]
+        parts = [] if math.isnan(self.steps_per_second) else [f"{self.steps_per_second:,.0f} steps/s"]
         if not math.isnan(self.eval_return):
             parts.append(f"return {self.eval_return:.2f}, success {self.success:.0%}")
         if not math.isnan(self.accuracy):
@@ -93,7 +93,7 @@ class Plain:
 
 
 class Live:
-    """A progress bar that stays in place, and a line for each tenth of the way."""
+    """A progress bar that stays in place."""
 
     def __init__(self, total_env_steps: int) -> None:
         self._progress = Progress(

@@ -93,9 +93,7 @@ def collect(
     return live._replace(tail=jax.tree.map(lambda leaf: leaf[-cfg.k :], trajectory)), Collected(trajectory, totals)
 
 
-def _restart(
-    keys: Key[Array, " copies"], done: Bool[Array, " copies"], after: Step, env: Environment
-) -> tuple[State, Array]:
+def _restart(keys: Key[Array, " copies"], done: Bool[Array, " copies"], after: Step, env: Environment) -> tuple[State, Array]:
     """Go on where the episode does, begin a new one where it ended."""
     fresh = jax.vmap(env.reset)(keys)
     going_on = (after.state, after.obs)

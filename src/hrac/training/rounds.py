@@ -15,7 +15,7 @@ from hrac.agents.td3 import Window
 from hrac.agents.windows import Trajectory, controller_steps, intrinsic_rewards, manager_windows
 from hrac.config import Config
 from hrac.envs.base import Environment
-from hrac.runs import anywhere, over_runs
+from hrac.runs import over_runs
 from hrac.training import evaluate, replay, rollout
 from hrac.training.evaluate import Mean
 from hrac.training.replay import Buffer
@@ -57,9 +57,10 @@ def round_(
     env: Environment,
     space: SubgoalSpace,
     cfg: Config,
+    learning: bool,
     axis: str | None = None,
 ) -> tuple[RunState, dict[str, Mean], Visited]:
-    """Collect a round, store its windows, and learn from them once enough are stored."""
+    """Collect a round and store its windows; if `learning`, learn from them in the runs that have stored enough."""
     ready = run.windows.size >= cfg.manager.start_windows
     live, collected = rollout.collect(key_act, run.agent, run.live, ready, env, space, cfg, axis)
     trajectory = collected.trajectory
@@ -72,15 +73,17 @@ def round_(
     def learn(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
         updates = cfg.training.round_env_steps // cfg.k
         batches = replay.sample(key_learn, buffer, (updates, cfg.manager.batch_size))
-        learned, metrics = hierarchy.learn(agent, steps, batches, space, cfg)
-        return jax.tree.map(lambda new, old: jnp.where(ready, new, old), learned, agent), metrics
+        return hierarchy.learn(agent, steps, batches, space, cfg)
 
-    def wait(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
-        return agent, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(learn, agent)[1])
-
-    agent, learning = jax.lax.cond(anywhere(ready, axis), learn, wait, run.agent)
-    weight = ready.astype(jnp.float32)
-    metrics = {name: (weight * value, weight) for name, value in learning.items()}
+    if learning:
+        agent, numbers = learn(run.agent)
+        if axis is not None:  # runs mapped together may start to learn at different times
+            agent = jax.tree.map(lambda new, old: jnp.where(ready, new, old), agent, run.agent)
+    else:
+        agent, shapes = run.agent, jax.eval_shape(learn, run.agent)[1]
+        numbers = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+    weight = ready.astype(jnp.float32) if learning else jnp.zeros(())
+    metrics = {name: (weight * value, weight) for name, value in numbers.items()}
     metrics |= acting_metrics(collected, run.agent, env, space, cfg)
     new = jax.tree.map(lambda leaf: leaf[cfg.k :], trajectory)
     phi = jax.vmap(jax.vmap(space.phi))
@@ -129,15 +132,22 @@ def init_runs(keys: Key[Array, " runs"], *, env: Environment, space: SubgoalSpac
     return over_runs(lambda _, key: init(key, env, space, cfg), keys)
 
 
-@functools.partial(jax.jit, static_argnames=STATIC, donate_argnums=1)
+@functools.partial(jax.jit, static_argnames=("learning", *STATIC), donate_argnums=1)
 def round_runs(
-    keys: Key[Array, "runs 2"], runs: RunState, index: Array, *, env: Environment, space: SubgoalSpace, cfg: Config
+    keys: Key[Array, "runs 2"],
+    runs: RunState,
+    index: Array,
+    learning: bool,
+    *,
+    env: Environment,
+    space: SubgoalSpace,
+    cfg: Config,
 ) -> tuple[RunState, dict[str, Mean], Visited]:
     """`round_` for all runs; `keys` (runs, 2) are their acting and learning streams, `index` the round's number."""
 
     def one(axis: str | None, keys: Key[Array, "2"], run: RunState) -> tuple[RunState, dict[str, Mean], Visited]:
         key_act, key_learn = jax.vmap(jax.random.fold_in, (0, None))(keys, index)
-        return round_(key_act, key_learn, run, env, space, cfg, axis)
+        return round_(key_act, key_learn, run, env, space, cfg, learning, axis)
 
     return over_runs(one, keys, runs)
 
