@@ -249,4 +249,4 @@ def test_a_pair_is_judged_adjacent_half_way_between_the_margins():
 
 def test_learning_starts_when_half_the_buffer_is_full():
     assert Config().manager.start_windows == 5_000
-    assert replace(Config(), {"manager.buffer_windows": 129}).manager.start_windows == 65
+    assert replace(Config(), {"manager.buffer_windows": 10_001}).manager.start_windows == 5_001

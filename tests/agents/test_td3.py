@@ -65,13 +65,15 @@ def test_actor_loss_by_hand(with_value, eta, expected):
 def _train(cfg, make_batch, updates=800, value_every=1):
     @jax.jit
     def run(state, keys):
-        def one(state, indexed):
-            index, key = indexed
-            return td3.update(state, _euclid, make_batch(key), index % value_every == 0, LINE, cfg)
+        def some(state, keys):
+            for index in range(value_every):
+                state, _ = td3.update(state, _euclid, make_batch(keys[index]), index == 0, LINE, cfg)
+            return state, None
 
-        return jax.lax.scan(one, state, (jnp.arange(updates), keys))
+        return jax.lax.scan(some, state, keys)[0]
 
-    return run(td3.init(jax.random.key(0), 1, LINE, cfg), jax.random.split(jax.random.key(1), updates))[0]
+    keys = jax.random.split(jax.random.key(1), (updates // value_every, value_every))
+    return run(td3.init(jax.random.key(0), 1, LINE, cfg), keys)
 
 
 def _bandit(key):
@@ -123,7 +125,7 @@ def test_without_a_value_term_only_the_adjacency_loss_moves_the_actor(eta, moves
     cfg = ManagerConfig(**{**_fields(CFG), "eta": eta})
     state = td3.init(jax.random.key(0), 1, LINE, cfg)
     batch = _windows(8, 0.0, 5.0, 1.0, True)
-    after, _ = td3.update_actor(state, _euclid, batch, jnp.asarray(False), LINE, cfg)
+    after, _ = td3.update_actor(state, _euclid, batch, False, LINE, cfg)
     changed = any(
         not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(state.actor), jax.tree.leaves(after.actor), strict=True)
     )
@@ -132,6 +134,6 @@ def test_without_a_value_term_only_the_adjacency_loss_moves_the_actor(eta, moves
 
 def test_targets_follow_slowly():
     state = td3.init(jax.random.key(0), 1, LINE, CFG)
-    after, _ = td3.update(state, _euclid, _windows(8, 0.0, 5.0, 1.0, True), jnp.asarray(True), LINE, CFG)
+    after, _ = td3.update(state, _euclid, _windows(8, 0.0, 5.0, 1.0, True), True, LINE, CFG)
     old, new, slow = state.target_critics[0].biases[0], after.critics[0].biases[0], after.target_critics[0].biases[0]
     np.testing.assert_allclose(slow, 0.95 * old + 0.05 * new, rtol=1e-5)

@@ -254,11 +254,10 @@ def test_runs_may_start_to_learn_at_different_times(tmp_path):
     config = hrac.config.replace(config, changes)
     training = loop.Training(config, api.tasks.make_env(config))
     training.pretrain()
-    empty = training.parts[1].windows
-    for _ in range(5):
+    empty = jax.tree.map(np.array, training.parts[1].windows)
+    for _ in range(5):  # the second run's buffer never fills
         training.round()
-        training.parts[1] = training.parts[1]._replace(windows=empty)
-        empty = jax.tree.map(np.copy, empty)
+        training.parts[1] = training.parts[1]._replace(windows=jax.device_put(empty))
     assert training._learning == [True, False]
     rows = training.evaluate()
     assert {row.seed for row in rows if row.name == "manager/critic_loss"} == {0}

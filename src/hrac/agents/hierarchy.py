@@ -110,11 +110,18 @@ def learn(
     def distance(first: Array, second: Array) -> Array:
         return network.distance(agent.adjacency.embedding, first, second)
 
-    def one(manager: TD3State, indexed: tuple[Array, Window]) -> tuple[TD3State, Metrics]:
-        index, batch = indexed
-        with_value = index % cfg.manager.value_every_gradient_steps == 0
-        return td3.update(manager, distance, batch, with_value, space, cfg.manager)
+    every = cfg.manager.value_every_gradient_steps
 
-    manager, manager_metrics = jax.lax.scan(one, agent.manager, (jnp.arange(len(batches.reward)), batches))
-    metrics = controller_metrics | jax.tree.map(jnp.mean, manager_metrics)
+    def some(manager: TD3State, group: Window) -> tuple[TD3State, list[Metrics]]:
+        """`every` updates, the first of them with the actor's value term."""
+        metrics = []
+        for index in range(every):
+            batch = jax.tree.map(lambda leaf, i=index: leaf[i], group)
+            manager, numbers = td3.update(manager, distance, batch, index == 0, space, cfg.manager)
+            metrics.append(numbers)
+        return manager, metrics
+
+    groups = jax.tree.map(lambda leaf: leaf.reshape(-1, every, *leaf.shape[1:]), batches)
+    manager, numbers = jax.lax.scan(some, agent.manager, groups)
+    metrics = controller_metrics | jax.tree.map(lambda *values: jnp.mean(jnp.stack(values)), *numbers)
     return agent._replace(manager=manager, controller=controller), metrics

@@ -122,25 +122,19 @@ def update_critics(state: TD3State, batch: Window, space: SubgoalSpace, cfg: Man
 
 
 def update_actor(
-    state: TD3State, distance: Distance, batch: Window, with_value: Bool[Array, ""], space: SubgoalSpace, cfg: ManagerConfig
+    state: TD3State, distance: Distance, batch: Window, with_value: bool, space: SubgoalSpace, cfg: ManagerConfig
 ) -> tuple[TD3State, Metrics]:
-    """One gradient step of the actor, with its value term or without; none at all if no term is left."""
-
-    def gradient(with_value: bool) -> tuple[MLP, Metrics]:
-        arguments = (state.actor, state.critics[0], distance, batch, space, cfg, with_value)
-        return jax.grad(actor_loss, has_aux=True)(*arguments)
-
-    # Only the gradient is under the condition: optimiser states passed through one would be copied.
-    grads, metrics = jax.lax.cond(with_value, lambda: gradient(True), lambda: gradient(False))
-    moved = descend(_actor_optimiser(cfg), grads, state.actor_opt, state.actor)
-    if cfg.eta == 0:
-        moved = jax.tree.map(lambda new, old: jnp.where(with_value, new, old), moved, (state.actor, state.actor_opt))
-    actor, actor_opt = moved
-    return state._replace(actor=actor, actor_opt=actor_opt), metrics
+    """One gradient step of the actor, with its value term or without; none if no term is left."""
+    arguments = (state.actor, state.critics[0], distance, batch, space, cfg, with_value)
+    grads, metrics = jax.grad(actor_loss, has_aux=True)(*arguments)
+    if with_value or cfg.eta > 0:
+        actor, actor_opt = descend(_actor_optimiser(cfg), grads, state.actor_opt, state.actor)
+        state = state._replace(actor=actor, actor_opt=actor_opt)
+    return state, metrics
 
 
 def update(
-    state: TD3State, distance: Distance, batch: Window, with_value: Bool[Array, ""], space: SubgoalSpace, cfg: ManagerConfig
+    state: TD3State, distance: Distance, batch: Window, with_value: bool, space: SubgoalSpace, cfg: ManagerConfig
 ) -> tuple[TD3State, Metrics]:
     """One update: critics, actor, then both targets."""
     state, critic_metrics = update_critics(state, batch, space, cfg)
