@@ -41,20 +41,24 @@ def results() -> None:
 
 
 def choices() -> None:
+    """All runs of a task are compared at the step that the shortest of them reached."""
     print(
-        "| run | seeds | steps | return, last ten evaluations | worst seed | mean > 5.0 at | seeds that passed 5.0, and when |"
+        "| run | seeds | compared at | return, last ten evaluations | worst seed | mean > 5.0 at | seeds past 5.0, and when |"
     )
     print("|---|---|---|---|---|---|---|")
-    for folder in sorted(CHOICES.iterdir()):
-        series = read(folder, "eval/return")
-        score, error = last_ten(folder, "eval/return")
-        worst = series.values[:, -10:].mean(axis=1).min()
-        passed = [series.steps[row > 5.0][0] // 1000 for row in series.values if (row > 5.0).any()]
-        mean = f"{np.mean(passed):.0f}k on average" if passed else "-"
-        print(
-            f"| {folder.name} | {len(series.values)} | {series.steps[-1]:,} | {score:.2f} +- {error:.2f} | {worst:.2f} | "
-            f"{first_above(folder, 5.0)} | {len(passed)} of {len(series.values)}, {mean} |"
-        )
+    for task in TASKS:
+        runs = {folder.name: read(folder, "eval/return") for folder in sorted(CHOICES.glob(f"{task}-*"))}
+        end = min(series.steps[-1] for series in runs.values())
+        for name, series in runs.items():
+            steps, values = series.steps[series.steps <= end], series.values[:, series.steps <= end]
+            last = values[:, -10:].mean(axis=1)
+            above = steps[values.mean(axis=0) > 5.0]
+            passed = [steps[row > 5.0][0] // 1000 for row in values if (row > 5.0).any()]
+            print(
+                f"| {name} | {len(values)} | {end:,} | {last.mean():.2f} +- {last.std(ddof=1) / np.sqrt(len(last)):.2f} | "
+                f"{last.min():.2f} | {f'{above[0]:,}' if len(above) else 'never'} | "
+                f"{len(passed)} of {len(values)}{f', {np.mean(passed):.0f}k on average' if passed else ''} |"
+            )
 
 
 def figure(metric: str, label: str, path: Path, best: bool) -> None:
