@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hrac.envs.grid import KEY_CHEST, MAZE, MOVES, GridState, KeyChest, LayoutError, Maze, parse
+from hrac.envs.grid import KEY_CHEST, MAZE, GridState, KeyChest, Maze, parse
+from hrac.envs.layout import MOVES, LayoutError
 
 UP, DOWN, LEFT, RIGHT = range(4)
 DRAWS = 20_000

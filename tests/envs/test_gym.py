@@ -4,8 +4,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import hrac  # noqa: F401  registers the environments
-from hrac.envs.grid import LayoutError
 from hrac.envs.gym import MazeEnv
+from hrac.envs.layout import LayoutError
 
 MAZE, KEY_CHEST = "hrac/Maze-v0", "hrac/KeyChest-v0"
 UP, DOWN, LEFT, RIGHT = range(4)

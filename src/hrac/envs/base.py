@@ -1,15 +1,15 @@
-"""What an agent can live in, when it is written in JAX.
+"""What an agent can live in. Environments know nothing of agents, subgoals or k.
 
-An environment is two pure functions for one copy; callers `vmap` them. It knows nothing of agents, subgoals or k. It does
-not reset itself: `terminated` (the task ended) and `truncated` (time ran out) come back apart, with the true last
-observation, and the caller decides.
+`Environment` is written in JAX: two pure functions for one copy, which callers `vmap`. `BatchEnvironment` lives on the host:
+one object holds many copies and steps them together. Neither resets itself: `terminated` (the task ended) and `truncated`
+(time ran out) come back apart, with the true last observation, and the caller decides.
 """
 
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 State: TypeAlias = Any
 """A pytree of arrays that only its environment looks into."""
@@ -83,4 +83,59 @@ class KnownDistances(Protocol):
 
     def steps_between(self, position: Float[Array, " pos"], target: Float[Array, " pos"]) -> Int[Array, ""]:
         """True number of steps from one position to another, each taken as its nearest cell."""
+        ...
+
+
+class BatchStep(NamedTuple):
+    """What one step of a batch gives, a row for each copy that was stepped. `obs` is the one after the step, as in `Step`."""
+
+    obs: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+
+@runtime_checkable
+class BatchEnvironment(Protocol):
+    """Many copies of an environment on the host, with continuous actions; observations start with the agent's position.
+
+    A copy's fate depends on its own seed and actions only.
+    """
+
+    num_envs: int
+    """How many copies there are."""
+    obs_dim: int
+    """Numbers in an observation."""
+    context_dim: int
+    """Numbers that set an episode's task (such as a target) and stay the same in it. They are not in the observation."""
+    action_low: tuple[float, ...]
+    """Lowest action."""
+    action_high: tuple[float, ...]
+    """Highest action."""
+    time_limit: int
+    """Steps after which an episode is truncated."""
+    position_low: tuple[float, ...]
+    """Lowest coordinates a position can have."""
+    position_high: tuple[float, ...]
+    """Highest coordinates."""
+
+    @property
+    def context(self) -> NDArray[np.float64]:
+        """What sets the present episodes' tasks (copies, context_dim)."""
+        ...
+
+    def reset(self, ids: ArrayLike | None = None, seeds: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Begin an episode in some copies (default: all), with new seeds if given; their first observations."""
+        ...
+
+    def step(self, actions: ArrayLike, ids: ArrayLike | None = None) -> BatchStep:
+        """Move some copies (default: all) on by one step."""
+        ...
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """The complete state as named arrays."""
+        ...
+
+    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+        """Go on exactly from a snapshot."""
         ...

@@ -5,7 +5,6 @@ A layout is drawn with `#` wall, `.` free, `A` start, and what its task needs: `
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -14,9 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from hrac.envs.base import Step
-
-MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)], dtype=np.int32)
-"""Up, down, left, right as changes of (row, column)."""
+from hrac.envs.layout import MOVES, LayoutError, distances, read
 
 MAZE = """\
 #################
@@ -51,10 +48,6 @@ KEY_CHEST = """\
 """
 
 
-class LayoutError(ValueError):
-    """A layout that is no grid world; the message names the row and the character."""
-
-
 class Layout(NamedTuple):
     """A parsed map: where the walls are, the free cells in reading order, and the marked cells by their letter."""
 
@@ -70,21 +63,7 @@ def parse(text: str, letters: str) -> Layout:
     >>> parse("####\\n#AG#\\n####", "AG").distances.tolist()
     [[0, 1], [1, 0]]
     """
-    rows = text.strip("\n").splitlines()
-    if not rows:
-        raise LayoutError("the layout is empty")
-    allowed = "#." + letters
-    for r, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise LayoutError(
-                f"row {r} ({row!r}) has {len(row)} characters, row 0 has {len(rows[0])}: all rows must be equally long"
-            )
-        for c, char in enumerate(row):
-            if char not in allowed:
-                raise LayoutError(f"row {r}, column {c}: {char!r} is none of {', '.join(map(repr, allowed))}")
-            if char != "#" and (r in (0, len(rows) - 1) or c in (0, len(row) - 1)):
-                raise LayoutError(f"row {r}, column {c}: {char!r} is on the border, which must be wall ('#')")
-    grid = np.array([list(row) for row in rows])
+    grid = read(text, letters)
     marks = {}
     for letter in letters:
         found = np.argwhere(grid == letter)
@@ -94,30 +73,7 @@ def parse(text: str, letters: str) -> Layout:
         marks[letter] = found[0].astype(np.int32)
     walls = grid == "#"
     cells = np.argwhere(~walls).astype(np.int32)
-    distances = _all_distances(walls, cells)
-    start = int(np.flatnonzero((cells == marks[letters[0]]).all(axis=1))[0])
-    if (lost := np.flatnonzero(distances[start] < 0)).size:
-        r, c = cells[lost[0]]
-        raise LayoutError(f"row {r}, column {c}: {rows[r][c]!r} cannot be reached from {letters[0]!r}")
-    return Layout(walls, cells, marks, distances)
-
-
-def _all_distances(walls: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Breadth-first search from every cell; -1 where there is no way."""
-    index = np.full(walls.shape, -1)
-    index[tuple(cells.T)] = np.arange(len(cells))
-    neighbours = [[int(j) for j in index[tuple((cell + MOVES).T)] if j >= 0] for cell in cells]
-    distances = np.full((len(cells), len(cells)), -1, dtype=np.int32)
-    for source in range(len(cells)):
-        row, queue = distances[source], deque([source])
-        row[source] = 0
-        while queue:
-            here = queue.popleft()
-            for there in neighbours[here]:
-                if row[there] < 0:
-                    row[there] = row[here] + 1
-                    queue.append(there)
-    return distances
+    return Layout(walls, cells, marks, distances(grid, letters[0]))
 
 
 class GridState(NamedTuple):

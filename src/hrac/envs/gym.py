@@ -1,4 +1,8 @@
-"""Our environments as Gymnasium environments: `hrac/Maze-v0` and `hrac/KeyChest-v0`, registered when `hrac` is imported."""
+"""Our environments as Gymnasium environments, registered when `hrac` is imported; here are the grid worlds.
+
+`hrac/Maze-v0`, `hrac/KeyChest-v0`; and from `hrac.envs.ant`: `hrac/AntMaze-v0`, `hrac/AntMazeSparse-v0`, `hrac/AntGather-v0`,
+with their stochastic variants (`hrac/AntMazeSigma0.05-v0`, ...).
+"""
 
 from typing import Any, SupportsInt
 
@@ -9,17 +13,18 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from hrac.envs import palette
 from hrac.envs.grid import GridState, GridWorld, KeyChest, Maze
 
 CELL_PIXELS = 24
 COLOURS = {
-    "#": (74, 78, 92),
-    ".": (246, 246, 242),
-    "A": (246, 246, 242),
-    "G": (120, 190, 120),
-    "K": (242, 200, 80),
-    "C": (186, 128, 82),
-    "agent": (52, 104, 192),
+    "#": palette.WALL,
+    ".": palette.FLOOR,
+    "A": palette.FLOOR,
+    "G": palette.TARGET,
+    "K": palette.KEY,
+    "C": palette.CHEST,
+    "agent": palette.AGENT,
 }
 
 
@@ -124,8 +129,20 @@ class KeyChestEnv(GridEnv):
     world = KeyChest
 
 
+SIGMAS = (0.01, 0.05, 0.1)
+"""The paper's stochastic variants of the ant tasks."""
+
+
 def register() -> None:
-    """Make the environments known to `gymnasium.make`."""
-    for name, environment in (("hrac/Maze-v0", MazeEnv), ("hrac/KeyChest-v0", KeyChestEnv)):
-        if name not in gymnasium.registry:
-            gymnasium.register(name, f"{environment.__module__}:{environment.__name__}")
+    """Make the environments known to `gymnasium.make`. MuJoCo is imported only when an ant is made."""
+    if "hrac/Maze-v0" in gymnasium.registry:
+        return
+    for environment in (MazeEnv, KeyChestEnv):
+        name = environment.__name__.removesuffix("Env")
+        gymnasium.register(f"hrac/{name}-v0", f"{environment.__module__}:{environment.__name__}")
+    for name in ("AntMaze", "AntMazeSparse", "AntGather"):
+        points: dict[str, Any] = {"entry_point": f"hrac.envs.ant.gym:{name}Env"}
+        points["vector_entry_point"] = f"hrac.envs.ant.vector:{name}VectorEnv"
+        gymnasium.register(f"hrac/{name}-v0", **points)
+        for sigma in SIGMAS:
+            gymnasium.register(f"hrac/{name}Sigma{sigma}-v0", **points, kwargs={"sigma": sigma})

@@ -21,7 +21,7 @@ from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.td3 import Window
 from hrac.config import AdjacencyConfig, replace
-from hrac.envs.grid import MOVES
+from hrac.envs.layout import MOVES
 from hrac.experiments import tasks
 from hrac.runs import over_runs
 from hrac.training import replay

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from hrac.config import Config, ConfigError, GridConfig, replace
 from hrac.envs.base import Environment
-from hrac.envs.grid import KeyChest, LayoutError, Maze
+from hrac.envs.grid import KeyChest, Maze
+from hrac.envs.layout import LayoutError
 from hrac.experiments import methods
 
 

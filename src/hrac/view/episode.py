@@ -13,14 +13,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hrac.adjacency import network
+from hrac.envs import palette
 from hrac.envs.grid import GridWorld
 from hrac.training.evaluate import Episode, play
 from hrac.training.policies import Policy
 
 COLUMNS = 6
-WALL = "#4a4e5c"
+WALL = palette.rgba(palette.WALL)
 PATH = "#202020"
-SUBGOAL = "#f2c230"
+SUBGOAL = palette.rgba(palette.SUBGOAL)
 
 
 def draw(policy: Policy, path: Path, episode_seed: int = 0) -> None:

@@ -1,0 +1,242 @@
+"""Many ants in one simulation, stepped together on threads: what all the ant tasks share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import mujoco
+import numpy as np
+from mujoco.batch import Batch
+from numpy.typing import ArrayLike, NDArray
+
+from hrac.envs.ant import body
+from hrac.envs.ant.body import Wall
+from hrac.envs.base import BatchStep
+
+Numbers: TypeAlias = NDArray[np.float64]
+Ids: TypeAlias = NDArray[np.int64]
+
+_UNSTABLE = [
+    mujoco.mjtWarning.mjWARN_BADQPOS.value,
+    mujoco.mjtWarning.mjWARN_BADQVEL.value,
+    mujoco.mjtWarning.mjWARN_BADQACC.value,
+]
+
+
+class Definition(Protocol):
+    """A task on paper, of which any number of copies can be made."""
+
+    @property
+    def walls(self) -> Sequence[Wall]:
+        """What the ant is among."""
+        ...
+
+    @property
+    def time_limit(self) -> int:
+        """Steps after which an episode is truncated."""
+        ...
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise added to the torso's (x, y) after each step."""
+        ...
+
+    def batch(self, num_envs: int, threads: int | None = None) -> "AntBatch":
+        """So many copies of it, on so many threads (None: one a core)."""
+        ...
+
+
+class SimulationError(RuntimeError):
+    """The physics of some ants broke down; the message names them."""
+
+
+class AntBatch(ABC):
+    """N copies of an ant task. A copy's fate depends on its own seed and actions only, not on the others or on the threads.
+
+    An episode is drawn from (seed of the copy, number of its episode): resetting needs no random state, and a `snapshot` is
+    arrays only. Copies do not reset themselves; `step` gives the true last observation and the caller resets whom it likes.
+
+    An observation is qpos (15), qvel (14), what the task adds, and the time, as float64. The first two numbers are the position
+    of the torso. Actions are 8 torques; beyond +-30 they count as +-30 (MuJoCo clips them), and one that is not finite, or an
+    array of another shape, raises `ValueError` before anything moves.
+    """
+
+    action_low = (-body.MAX_TORQUE,) * body.MOTORS
+    action_high = (body.MAX_TORQUE,) * body.MOTORS
+    position_low: tuple[float, ...]
+    position_high: tuple[float, ...]
+    context_dim = 0
+    time_scale: float
+
+    def __init__(self, definition: Definition, num_envs: int, threads: int | None = None, extras: int = 0) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads must be at least 1, or None for one a core, got {threads}")
+        self.num_envs, self.time_limit, self.sigma = num_envs, definition.time_limit, definition.sigma
+        self.model = body.model(definition.walls)
+        self.obs_dim = body.QPOS + body.QVEL + extras + 1
+        self._asked_threads = threads
+        self.physics = Batch(self.model, num_envs, threads or 0)
+        self.qpos, self.qvel, self._ctrl = (self.physics.bind(name) for name in ("qpos", "qvel", "ctrl"))
+        self.everyone: Ids = np.arange(num_envs)
+        self.seeds: Ids = np.arange(num_envs)
+        self.episodes: Ids = np.full(num_envs, -1)
+        self.steps: Ids = np.zeros(num_envs, np.int64)
+        """Steps of the present episode."""
+        self.noise = np.zeros((num_envs, self.time_limit if self.sigma > 0 else 0, 2))
+
+    @property
+    def threads(self) -> int:
+        """Threads that the physics runs on."""
+        return self.physics.nthread
+
+    @property
+    def positions(self) -> Numbers:
+        """Where the torsos are (copies, 2)."""
+        return self.qpos[:, :2].copy()
+
+    @property
+    def context(self) -> Numbers:
+        """What sets an episode's task and stays the same in it (copies, context_dim); see `context_dim`."""
+        return np.zeros((self.num_envs, 0))
+
+    def reset(self, ids: ArrayLike | None = None, seeds: ArrayLike | None = None) -> Numbers:
+        """Begin an episode in some copies (default: all) and give their observations.
+
+        `seeds`, one for each, start new sequences of episodes; without them a copy goes on to the next of its sequence.
+        """
+        rows = self._rows(ids)
+        if seeds is not None:
+            self.seeds[rows] = _checked_seeds(seeds, len(rows))
+            self.episodes[rows] = -1
+        self.episodes[rows] += 1
+        self.physics.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        for i in rows:
+            rng = np.random.default_rng((self.seeds[i], self.episodes[i]))
+            self.qpos[i] = self.model.qpos0 + rng.uniform(-0.1, 0.1, body.QPOS)
+            self.qvel[i] = 0.1 * rng.standard_normal(body.QVEL)
+            self._begin(int(i), rng)
+            self.noise[i] = rng.standard_normal(self.noise[i].shape)
+        self.steps[rows] = 0
+        self._placed(rows)
+        return self.observe(rows)
+
+    def step(self, actions: ArrayLike, ids: ArrayLike | None = None) -> BatchStep:
+        """Move some copies (default: all) on by one step."""
+        rows = self._rows(ids)
+        if (asleep := rows[self.episodes[rows] < 0]).size:
+            raise RuntimeError(f"reset copies {asleep[:5].tolist()} before stepping them")
+        self._ctrl[rows] = self._checked_actions(actions, len(rows))
+        self.physics.step(None if ids is None else rows, nstep=body.FRAME_SKIP)
+        self._check_stability(rows)
+        if self.sigma > 0:
+            self.qpos[rows, :2] += self.sigma * self.noise[rows, self.steps[rows] % self.time_limit]
+        self.steps[rows] += 1
+        reward, terminated = self._outcome(rows)
+        truncated = (self.steps[rows] >= self.time_limit) & ~terminated
+        return BatchStep(self.observe(rows), reward, terminated, truncated)
+
+    def observe(self, ids: ArrayLike | None = None) -> Numbers:
+        """The present observations of some copies (default: all)."""
+        rows = self._rows(ids)
+        obs = np.empty((len(rows), self.obs_dim))
+        obs[:, : body.QPOS] = self.qpos[rows]
+        obs[:, body.QPOS : body.QPOS + body.QVEL] = self.qvel[rows]
+        obs[:, body.QPOS + body.QVEL : -1] = self._extras(rows)
+        obs[:, -1] = self.steps[rows] * self.time_scale
+        return obs
+
+    def place(self, qpos: ArrayLike, qvel: ArrayLike, ids: ArrayLike | None = None) -> None:
+        """Put copies (default: all) into a position and velocity; their episodes go on."""
+        rows = self._rows(ids)
+        for name, target, value in (("qpos", self.qpos, qpos), ("qvel", self.qvel, qvel)):
+            array = np.asarray(value, np.float64)
+            if array.shape[-1:] != target.shape[1:] or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be {target.shape[1]} finite numbers for each copy, got {value!r}")
+            target[rows] = array
+        self._placed(rows)
+
+    def data(self, copy: int) -> mujoco.MjData:
+        """A copy as MuJoCo's data, all fields computed: to render it, or for any of MuJoCo's functions."""
+        data = self.physics.get_data(copy)
+        mujoco.mj_forward(self.model, data)
+        return data
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """The complete state as named arrays, from which `restore` goes on exactly."""
+        names = ("seeds", "episodes", "steps", "noise", *self._state_names)
+        return {"physics": self.physics.state.copy()} | {name: getattr(self, name).copy() for name in names}
+
+    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+        """Go on from a snapshot of the same task with as many copies."""
+        present = self.snapshot()
+        for name, array in present.items():
+            if name not in snapshot or snapshot[name].shape[:1] != array.shape[:1]:
+                raise ValueError(f"the snapshot is not of {self.num_envs} copies of this task: {name!r} does not fit")
+        self.physics.state[...] = snapshot["physics"]
+        for name in present.keys() - {"physics"}:
+            setattr(self, name, snapshot[name].copy())
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (self.definition, self.num_envs, self._asked_threads, self.snapshot())
+
+    # What a task defines
+
+    definition: "Definition"
+
+    _state_names: Sequence[str] = ()
+    """Attributes that hold the task's own arrays, a row for each copy."""
+
+    @abstractmethod
+    def _begin(self, copy: int, rng: np.random.Generator) -> None:
+        """Draw an episode: where the ant starts and what it has to do."""
+
+    @abstractmethod
+    def _outcome(self, rows: Ids) -> tuple[Numbers, NDArray[np.bool_]]:
+        """What the step just made is worth, and whether the task ended there."""
+
+    @abstractmethod
+    def info(self, rows: Ids) -> dict[str, NDArray[Any]]:
+        """Facts about the present episodes, for Gymnasium's `info`."""
+
+    def _extras(self, rows: Ids) -> Numbers:
+        """The task's own part of the observations."""
+        return np.zeros((len(rows), 0))
+
+    def _placed(self, rows: Ids) -> None:  # noqa: B027  most tasks need not know
+        """Take note that ants were put somewhere."""
+
+    # Checks
+
+    def _rows(self, ids: ArrayLike | None) -> Ids:
+        return self.everyone if ids is None else np.atleast_1d(np.asarray(ids, np.int64))
+
+    def _checked_actions(self, actions: ArrayLike, count: int) -> Numbers:
+        array = np.asarray(actions, np.float64)
+        if array.shape != (count, body.MOTORS):
+            raise ValueError(f"actions must have shape {(count, body.MOTORS)}, got {array.shape}")
+        if not np.isfinite(array).all():
+            bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+            raise ValueError(f"actions must be finite numbers (torques within +-{body.MAX_TORQUE:g}), got {array[bad[0]]}")
+        return array
+
+    def _check_stability(self, rows: Ids) -> None:
+        """MuJoCo puts an ant whose physics broke down back to its default pose, with a warning: no episode should go on so."""
+        counts = self.physics.warning[rows][:, _UNSTABLE, -1]
+        if counts.any():
+            copies = rows[counts.any(axis=1)][:5].tolist()
+            raise SimulationError(f"the physics of copies {copies} became unstable (from an odd state?); reset them to go on")
+
+
+def _checked_seeds(seeds: ArrayLike, count: int) -> Ids:
+    array = np.asarray(seeds)
+    if array.shape != (count,) or array.dtype.kind not in "iu" or (array < 0).any() or (array >= 2**63).any():
+        raise ValueError(f"seeds must be {count} integers from 0 to 2**63 - 1, one for each copy that is reset, got {seeds!r}")
+    return array.astype(np.int64)
+
+
+def _rebuilt(definition: Definition, num_envs: int, threads: int | None, snapshot: dict[str, NDArray[Any]]) -> AntBatch:
+    batch = definition.batch(num_envs, threads)
+    batch.restore(snapshot)
+    return batch

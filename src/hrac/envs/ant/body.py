@@ -1,0 +1,86 @@
+"""The ant of rllab among box walls, made from the ant that Gymnasium packages.
+
+The body tree, joints and masses are Gymnasium's; the time step, the motors and the contact parameters are those of the paper's
+tasks. So edited it moves, on MuJoCo 4.0, bit for bit like the published environments.
+"""
+
+from collections.abc import Iterable
+from importlib import resources
+from typing import NamedTuple
+
+import mujoco
+
+from hrac.envs import palette
+from hrac.envs.palette import rgba
+
+FRAME_SKIP = 5
+"""Physics steps of one environment step."""
+TIME_STEP = 0.02
+MAX_TORQUE = 30.0
+QPOS, QVEL, MOTORS = 15, 14, 8
+"""Numbers in the ant's position, velocity and action."""
+TORSO = "torso"
+
+_SOLREF = [0.02, 1.0]
+_SOLIMP = [0.8, 0.8, 0.01, 0.5, 2.0]
+MAX_PIXELS = 2048
+
+
+class Wall(NamedTuple):
+    """An upright box: its centre and its half sizes."""
+
+    centre: tuple[float, float, float]
+    half_size: tuple[float, float, float]
+
+
+def model(walls: Iterable[Wall]) -> mujoco.MjModel:
+    """The compiled ant among walls."""
+    spec = mujoco.MjSpec.from_file(str(resources.files("gymnasium") / "envs/mujoco/assets/ant.xml"))
+    spec.option.timestep = TIME_STEP
+    for geom in spec.geoms:
+        geom.solref, geom.solimp = _SOLREF, _SOLIMP
+    for motor in spec.actuators:
+        motor.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        motor.ctrlrange = [-MAX_TORQUE, MAX_TORQUE]
+    for number, wall in enumerate(walls):
+        spec.worldbody.add_geom(
+            name=f"wall_{number}",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            pos=wall.centre,
+            size=wall.half_size,
+            friction=[1.0, 0.5, 0.5],
+            margin=0.01,
+            condim=3,
+            contype=1,
+            conaffinity=1,
+            solref=_SOLREF,
+            solimp=_SOLIMP,
+            rgba=rgba(palette.WALL),
+        )
+    _colour(spec)
+    return spec.compile()
+
+
+def _colour(spec: mujoco.MjSpec) -> None:
+    """A quiet floor, a blue ant, a white sky: nothing here changes the physics."""
+    for texture in spec.textures:
+        if texture.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
+            texture.rgb1 = texture.rgb2 = [1.0, 1.0, 1.0]
+        elif texture.name == "texplane":
+            texture.rgb1, texture.rgb2 = rgba(palette.FLOOR)[:3], rgba(palette.FLOOR_SHADE)[:3]
+    floor_material = spec.material("MatPlane")
+    floor_material.reflectance = floor_material.specular = floor_material.shininess = 0.0
+    floor_material.texrepeat = [1.0, 1.0]
+    floor_material.texuniform = True
+    for geom in spec.geoms:
+        if geom.name == "floor":
+            geom.rgba = [1.0, 1.0, 1.0, 1.0]
+        elif not geom.name.startswith("wall_"):
+            geom.rgba = rgba(palette.AGENT)
+    for light in spec.lights:
+        light.pos, light.dir = [0.0, 0.0, 30.0], [-0.3, 0.4, -1.0]
+        light.diffuse, light.specular = [0.3, 0.3, 0.3], [0.05, 0.05, 0.05]
+    spec.visual.headlight.ambient = [0.45, 0.45, 0.45]
+    spec.visual.headlight.diffuse = [0.25, 0.25, 0.25]
+    spec.visual.headlight.specular = [0.0, 0.0, 0.0]
+    spec.visual.global_.offwidth = spec.visual.global_.offheight = MAX_PIXELS

@@ -1,0 +1,200 @@
+"""The ant tasks for Gymnasium, one ant at a time; `vector.py` has many."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from hrac.envs.ant.batch import AntBatch, Definition, Numbers
+from hrac.envs.ant.gather import AntGather, GatherBatch
+from hrac.envs.ant.maze import SPARSE, AntMaze, MazeBatch
+from hrac.envs.ant.viewer import FPS, RENDER_MODES, Viewer
+
+Observation = Any
+"""An array, or in the GoalEnv convention a dictionary of three."""
+
+
+class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+    """One ant in a task.
+
+    **Actions**: 8 torques within +-30; beyond, they count as +-30. NaN or infinite ones raise `ValueError`, and nothing moves.
+
+    **Observations**, float64: qpos (15), qvel (14), what the task adds, and the time. The first two numbers are the torso's x
+    and y. Where an episode has a target that the agent is told, the observation is a dictionary of `observation`,
+    `achieved_goal` (x, y) and `desired_goal` (x, y).
+
+    **Ends**: `terminated` when the task is done, `truncated` at its time limit. The ant never dies.
+
+    **Random numbers** all follow from `reset(seed=...)`; resets without a seed go on in the same sequence of episodes.
+
+    **Keywords**: `sigma` (noise on the torso's x and y after each step) and all other fields of the task's definition
+    (`definition`); `render_mode` None or "rgb_array"; `camera` "top", "follow" or "map" (flat, without OpenGL); `width` and
+    `height` of pictures. Set `env.unwrapped.subgoal = (x, y)` to have a subgoal drawn.
+
+    An environment can be pickled at any time and goes on where it was.
+
+    Version history: v0, the tasks of the HRAC paper.
+    """
+
+    metadata = {"render_modes": RENDER_MODES, "render_fps": FPS}  # noqa: RUF012
+    definition: Definition
+    batch: AntBatch
+    options: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, render_mode: str | None = None, camera: str = "top", width: int = 480, height: int = 480, **changes: Any
+    ) -> None:
+        self.render_mode = render_mode
+        self.definition = changed(type(self).definition, changes)
+        self.batch = self.definition.batch(1, threads=1)
+        self.observation_space, self.action_space = spaces_of(self.batch)
+        self.subgoal: ArrayLike | None = None
+        self._viewer = Viewer(self.batch, render_mode, camera, width, height)
+        self._seeded = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        check_options(options, self.options)
+        if seed is None and not self._seeded:
+            seed = int(self.np_random.integers(2**63 - 1))
+        self._seeded = True
+        obs = self.batch.reset(seeds=None if seed is None else [seed])
+        self._choose(options or {})
+        return self._observation(obs), self._info()
+
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Move on by 0.1 seconds."""
+        after = self.batch.step(np.asarray(action)[None])
+        reward, terminated, truncated = float(after.reward[0]), bool(after.terminated[0]), bool(after.truncated[0])
+        return self._observation(after.obs), reward, terminated, truncated, self._info()
+
+    def set_state(self, qpos: ArrayLike, qvel: ArrayLike) -> None:
+        """Put the ant into a position (15) and velocity (14). The episode goes on; see `observe` for what it sees there."""
+        self.batch.place(qpos, qvel)
+
+    def observe(self) -> Observation:
+        """The present observation."""
+        return self._observation(self.batch.observe())
+
+    def render(self) -> Any:
+        """A picture (height, width, 3)."""
+        return self._viewer.frame(0, self.subgoal)
+
+    def close(self) -> None:
+        """Free what rendering holds."""
+        self._viewer.close()
+
+    def _observation(self, obs: Numbers) -> Observation:
+        rows = packed(self.batch, obs, self.batch.everyone)
+        return {name: part[0] for name, part in rows.items()} if isinstance(rows, dict) else rows[0]
+
+    def _info(self) -> dict[str, Any]:
+        return {name: values[0].item() for name, values in self.batch.info(self.batch.everyone).items()}
+
+    def _choose(self, options: dict[str, Any]) -> None:
+        """Apply the options of a reset."""
+
+
+class AntMazeEnv(AntEnv):
+    """`hrac/AntMaze-v0`: walk to a target in a U-shaped corridor; see `AntEnv`, and `hrac.envs.ant.maze.AntMaze`.
+
+    The reward is minus the distance to the target. `reset(options={"target": (x, y)})` sets the target of one episode;
+    otherwise it is drawn as in training, uniformly from (-4, -4) to (20, 20). `info["success"]`: within 5 of it now. Success
+    ends no episode; for the paper's evaluation make it with `target=(0, 16), ends_on_success=True`.
+
+    `layout`, `block_size`, `target` and `reward` make a maze of your own.
+    """
+
+    definition = AntMaze()
+    batch: MazeBatch
+    options = ("target",)
+
+    def compute_reward(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
+        """The reward for being at one position or several when the target is another (GoalEnv convention)."""
+        achieved, desired = np.broadcast_arrays(np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64))
+        rewards = self.batch.reward(achieved.reshape(-1, 2), desired.reshape(-1, 2)).reshape(achieved.shape[:-1])
+        return float(rewards) if rewards.ndim == 0 else rewards
+
+    def compute_terminated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
+        """Whether being there ends an episode (GoalEnv convention)."""
+        achieved, desired = np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64)
+        ended = self.batch.success(achieved, desired) & self.batch.definition.ends_on_success
+        return bool(ended) if np.ndim(ended) == 0 else ended
+
+    def compute_truncated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> bool:
+        """Never: the time limit knows nothing of goals (GoalEnv convention)."""
+        return False
+
+    def _choose(self, options: dict[str, Any]) -> None:
+        if "target" in options:
+            self.batch.targets[:] = checked_targets(options["target"], ((2,),))
+
+
+class AntMazeSparseEnv(AntMazeEnv):
+    """`hrac/AntMazeSparse-v0`: find the place (2, 9) in a winding corridor; see `AntMazeEnv`.
+
+    The reward is 1 within 1 of the target, which ends the episode, else 0. The ant starts in a random block and is not told
+    the target: observations are plain arrays of 30.
+    """
+
+    definition = SPARSE
+
+
+class AntGatherEnv(AntEnv):
+    """`hrac/AntGather-v0`: collect apples (+1), avoid bombs (-1); see `AntEnv`, and `hrac.envs.ant.gather.AntGather`.
+
+    Observations have 50 numbers: behind qpos and qvel stand 10 apple and 10 bomb readings, then the time. `info["apples"]` and
+    `info["bombs"]` count those touched in the episode so far. The episode terminates when nothing is left.
+    """
+
+    definition = AntGather()
+    batch: GatherBatch
+
+    def set_objects(self, objects: ArrayLike) -> None:
+        """Replace all objects by others: rows of (x, y, kind), kind 0 an apple, 1 a bomb."""
+        self.batch.put_objects(0, objects)
+
+
+def changed(definition: Any, changes: dict[str, Any]) -> Any:
+    """A definition with some fields changed; an error that names the field otherwise."""
+    names = [field.name for field in dataclasses.fields(definition)]
+    for name in changes:
+        if name not in names:
+            raise TypeError(f"there is no keyword {name!r}. Those of the task are: {', '.join(names)}")
+    return dataclasses.replace(definition, **changes)
+
+
+def spaces_of(batch: AntBatch) -> tuple[spaces.Space[Any], Any]:
+    """The observation space and the action space of one copy."""
+    low, high = np.array(batch.action_low, np.float32), np.array(batch.action_high, np.float32)
+    obs, position = (spaces.Box(-np.inf, np.inf, (size,), np.float64) for size in (batch.obs_dim, 2))
+    if batch.context_dim == 0:
+        return obs, spaces.Box(low, high)
+    goals = {"observation": obs, "achieved_goal": position, "desired_goal": position}
+    return spaces.Dict(goals), spaces.Box(low, high)  # type: ignore[arg-type]
+
+
+def packed(batch: AntBatch, obs: Numbers, rows: NDArray[np.int64]) -> Observation:
+    """Observations of some copies in the form of their space."""
+    if batch.context_dim == 0:
+        return obs
+    return {"observation": obs, "achieved_goal": obs[:, :2].copy(), "desired_goal": batch.context[rows]}
+
+
+def check_options(options: dict[str, Any] | None, allowed: tuple[str, ...]) -> None:
+    """Raise if a reset is given an option it does not know."""
+    for name in options or {}:
+        if name not in allowed:
+            raise ValueError(f"options: there is no {name!r}. Allowed are: {', '.join(allowed) or 'none'}")
+
+
+def checked_targets(target: Any, shapes: tuple[tuple[int, ...], ...]) -> Numbers:
+    """The option "target" as numbers of one of the shapes."""
+    array = np.asarray(target, np.float64)
+    if array.shape not in shapes or not np.isfinite(array).all():
+        raise ValueError(f'options["target"] must be finite numbers of shape {" or ".join(map(str, shapes))}, got {target!r}')
+    return array

@@ -1,0 +1,110 @@
+"""Pictures of an ant by MuJoCo's OpenGL renderer, from above or from a camera that follows it; no screen is needed."""
+
+import importlib
+import os
+import platform
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from hrac.envs import palette
+from hrac.envs.ant import body
+from hrac.envs.ant.scene import Scene
+from hrac.envs.palette import rgba
+
+_MAX_GEOMS = 2000
+_SPHERE, _CYLINDER = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CYLINDER
+
+
+class RenderingUnavailableError(RuntimeError):
+    """No OpenGL here; the message says what to do."""
+
+
+class Renderer:
+    """Draws states of one model in pictures of one size."""
+
+    def __init__(self, model: mujoco.MjModel, camera: str, width: int, height: int) -> None:
+        self.model, self.camera = model, camera
+        self._context = _gl_context(width, height)
+        self._context.make_current()
+        self._graphics = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._graphics)
+        self._frame = mujoco.MjrRect(0, 0, width, height)
+        self._visible = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
+
+    def draw(self, data: mujoco.MjData, scene: Scene) -> NDArray[np.uint8]:
+        """The picture (height, width, 3)."""
+        camera = self._top(scene) if self.camera == "top" else self._follow()
+        options, everything = mujoco.MjvOption(), mujoco.mjtCatBit.mjCAT_ALL.value
+        mujoco.mjv_updateScene(self.model, data, options, None, camera, everything, self._visible)
+        self._visible.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = self.camera != "top"
+        self._decorate(scene)
+        self._context.make_current()
+        mujoco.mjr_render(self._frame, self._visible, self._graphics)
+        image = np.empty((self._frame.height, self._frame.width, 3), np.uint8)
+        mujoco.mjr_readPixels(image, None, self._frame, self._graphics)
+        return image[::-1].copy()
+
+    def close(self) -> None:
+        """Free what the graphics driver holds."""
+        self._context.make_current()
+        self._graphics.free()
+        self._context.free()
+
+    def _top(self, scene: Scene) -> mujoco.MjvCamera:
+        left, right, bottom, top = scene.extent
+        camera = mujoco.MjvCamera()
+        camera.type = mujoco.mjtCamera.mjCAMERA_FREE.value
+        camera.lookat[:] = (left + right) / 2, (bottom + top) / 2, 0.0
+        camera.azimuth, camera.elevation, camera.distance = 90.0, -90.0, 50.0
+        camera.orthographic = 1
+        self.model.vis.global_.fovy = 1.04 * max(top - bottom, (right - left) * self._frame.height / self._frame.width)
+        return camera
+
+    def _follow(self) -> mujoco.MjvCamera:
+        camera = mujoco.MjvCamera()
+        camera.type = mujoco.mjtCamera.mjCAMERA_TRACKING.value
+        camera.trackbodyid = self.model.body(body.TORSO).id
+        camera.distance, camera.azimuth, camera.elevation = 9.0, 100.0, -45.0
+        self.model.vis.global_.fovy = 45.0
+        return camera
+
+    def _decorate(self, scene: Scene) -> None:
+        if scene.target is not None:
+            self._put(_CYLINDER, scene.target, (scene.target_radius, 0.01, 0.0), rgba(palette.TARGET, 0.35))
+            self._put(_CYLINDER, scene.target, (0.4, 0.03, 0.0), rgba(palette.TARGET))
+        for points, colour in ((scene.apples, palette.APPLE), (scene.bombs, palette.BOMB)):
+            for point in points:
+                self._put(_SPHERE, point, (0.4, 0.4, 0.4), rgba(colour), z=0.4)
+        if scene.subgoal is not None:
+            self._put(_CYLINDER, scene.subgoal, (0.08, 0.75, 0.0), rgba(palette.SUBGOAL), z=0.75)
+            self._put(_SPHERE, scene.subgoal, (0.45, 0.45, 0.45), rgba(palette.SUBGOAL), z=1.5)
+
+    def _put(self, shape: mujoco.mjtGeom, point: NDArray[np.float64], size: Any, colour: Any, z: float = 0.02) -> None:
+        if self._visible.ngeom >= _MAX_GEOMS:
+            return
+        geom = self._visible.geoms[self._visible.ngeom]
+        where, turned, painted = np.array([*point, z]), np.eye(3).ravel(), np.array(colour, np.float32)
+        mujoco.mjv_initGeom(geom, shape.value, np.array(size), where, turned, painted)
+        self._visible.ngeom += 1
+
+
+def _gl_context(width: int, height: int) -> Any:
+    """An OpenGL context: of the kind that MUJOCO_GL names, else the first that works here."""
+    asked = os.environ.get("MUJOCO_GL", "").lower()
+    usual = {"Linux": ["egl", "glfw"], "Darwin": ["cgl", "glfw"]}.get(platform.system(), ["glfw"])
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and platform.system() == "Linux":
+        usual = ["egl"]
+    problems = []
+    for kind in [asked] if asked in ("egl", "glfw", "osmesa", "cgl") else usual:
+        try:
+            return importlib.import_module(f"mujoco.{kind}").GLContext(width, height)
+        except Exception as error:  # the bindings raise AttributeError, ImportError, RuntimeError, GLError
+            problems.append(f"{kind}: {type(error).__name__}: {error}")
+    raise RenderingUnavailableError(
+        "OpenGL pictures need a graphics library that was not found here. On Debian or Ubuntu: apt install libegl1 "
+        'libgl1-mesa-dri (EGL in software, no screen needed). Or draw without OpenGL: camera="map". '
+        f"Tried {'; '.join(problems)}"
+    )

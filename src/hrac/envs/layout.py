@@ -1,0 +1,65 @@
+"""Maps drawn with characters: `#` is wall, `.` is free, letters mean what the task says they mean."""
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)], dtype=np.int32)
+"""Up, down, left, right as changes of (row, column)."""
+
+
+class LayoutError(ValueError):
+    """A layout that is no map; the message names the row and the character."""
+
+
+def read(text: str, letters: str) -> NDArray[np.str_]:
+    """The characters of a map (rows, columns) that is closed by walls and has nothing in it but `letters`, `#` and `.`.
+
+    >>> read("###\\n#A#\\n###", "A").shape
+    (3, 3)
+    """
+    rows = text.strip("\n").splitlines()
+    if not rows:
+        raise LayoutError("the layout is empty")
+    allowed = "#." + letters
+    for r, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise LayoutError(
+                f"row {r} ({row!r}) has {len(row)} characters, row 0 has {len(rows[0])}: all rows must be equally long"
+            )
+        for c, char in enumerate(row):
+            if char not in allowed:
+                raise LayoutError(f"row {r}, column {c}: {char!r} is none of {', '.join(map(repr, allowed))}")
+            if char != "#" and (r in (0, len(rows) - 1) or c in (0, len(row) - 1)):
+                raise LayoutError(f"row {r}, column {c}: {char!r} is on the border, which must be wall ('#')")
+    return np.array([list(row) for row in rows])
+
+
+def distances(grid: NDArray[np.str_], start: str) -> NDArray[np.int32]:
+    """Steps between all free cells, in reading order; all must be reachable from the first `start`."""
+    cells = np.argwhere(grid != "#")
+    table = _all_distances(grid == "#", cells)
+    first = int(np.flatnonzero(grid[tuple(cells.T)] == start)[0])
+    if (lost := np.flatnonzero(table[first] < 0)).size:
+        r, c = cells[lost[0]]
+        raise LayoutError(f"row {r}, column {c}: {str(grid[r, c])!r} cannot be reached from {start!r}")
+    return table
+
+
+def _all_distances(walls: NDArray[np.bool_], cells: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Breadth-first search from every cell; -1 where there is no way."""
+    index = np.full(walls.shape, -1)
+    index[tuple(cells.T)] = np.arange(len(cells))
+    neighbours = [[int(j) for j in index[tuple((cell + MOVES).T)] if j >= 0] for cell in cells]
+    table = np.full((len(cells), len(cells)), -1, dtype=np.int32)
+    for source in range(len(cells)):
+        row, queue = table[source], deque([source])
+        row[source] = 0
+        while queue:
+            here = queue.popleft()
+            for there in neighbours[here]:
+                if row[there] < 0:
+                    row[there] = row[here] + 1
+                    queue.append(there)
+    return table
