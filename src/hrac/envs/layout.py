@@ -13,7 +13,7 @@ class LayoutError(ValueError):
     """A layout that is no map; the message names the row and the character."""
 
 
-def read(text: str, letters: str) -> NDArray[np.str_]:
+def read(text: str, letters: str) -> np.ndarray:
     """The characters of a map (rows, columns) that is closed by walls and has nothing in it but `letters`, `#` and `.`.
 
     >>> read("###\\n#A#\\n###", "A").shape
@@ -36,7 +36,7 @@ def read(text: str, letters: str) -> NDArray[np.str_]:
     return np.array([list(row) for row in rows])
 
 
-def distances(grid: NDArray[np.str_], start: str) -> NDArray[np.int32]:
+def distances(grid: np.ndarray, start: str) -> NDArray[np.int32]:
     """Steps between all free cells, in reading order; all must be reachable from the first `start`."""
     cells = np.argwhere(grid != "#")
     table = _all_distances(grid == "#", cells)

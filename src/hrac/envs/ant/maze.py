@@ -69,7 +69,7 @@ class AntMaze:
         layouts.distances(self.grid, "A")
 
     @cached_property
-    def grid(self) -> NDArray[np.str_]:
+    def grid(self) -> np.ndarray:
         """The map's characters (rows, columns)."""
         return layouts.read(self.layout, "A")
 
