@@ -20,7 +20,7 @@ USAGE = """usage: hrac COMMAND [options]
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
   curves RUN... draw learning curves, runs of one folder as one curve
   list          the tasks and methods there are
-  bench WHAT    measure speed: a task, or "adjacency"
+  bench WHAT    measure speed: a task, or "adjacency"; of ants alone: hrac bench ant-maze --env-only
 
 `hrac COMMAND --help` explains a command's options."""
 
@@ -227,6 +227,8 @@ class BenchOptions:
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK|adjacency")]
     """A task: training, compilation apart. "adjacency": the table and its training with 100,000 explored cells."""
+    env_only: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Only the environment, stepped at random, beside the physics alone (ant-maze, ant-maze-sparse, ant-gather)."""
     seeds: int = 1
     """Runs trained at once."""
     rounds: int = 100
@@ -241,9 +243,14 @@ def bench(arguments: Sequence[str]) -> int:
     for name in ("seeds", "rounds"):
         if getattr(options, name) < 1:
             raise ConfigError(f"--{name} must be at least 1, got {getattr(options, name)}")
-    lines = (
-        benches.adjacency() if options.what == "adjacency" else benches.training(options.what, options.seeds, options.rounds)
-    )
+    if options.env_only:
+        from hrac.experiments import bench_ants
+
+        lines = bench_ants.environment(options.what)
+    elif options.what == "adjacency":
+        lines = benches.adjacency()
+    else:
+        lines = benches.training(options.what, options.seeds, options.rounds)
     for line in lines:
         print(line, flush=True)
     return 0

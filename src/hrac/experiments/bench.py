@@ -63,7 +63,7 @@ def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
     yield f"evaluation {eval_seconds:.2f} s, adjacency update {adjacency_seconds:.2f} s"
     yield f"everything included: {1 / everything:,.0f} steps/s"
     yield from _learner(run)
-    yield f"peak memory: {_peak_gigabytes():.2f} GB resident"
+    yield f"peak memory: {peak_gigabytes():.2f} GB resident"
 
 
 def _learner(run: Training) -> Iterator[str]:
@@ -158,7 +158,7 @@ def adjacency(cells: int = 100_000, k: int = 10) -> Iterator[str]:
     seconds, _ = _timed(lambda: adjacency_learn.train(state, [table], [rng], 1, cfg))
     updates = adjacency_learn.gradient_steps(table, 1, cfg)
     yield f"training of the network, {updates:,} gradient steps (capped), compilation included: {seconds:.1f} s"
-    yield f"peak memory: {_peak_gigabytes():.2f} GB resident"
+    yield f"peak memory: {peak_gigabytes():.2f} GB resident"
 
 
 def _random_walk(rng: np.random.Generator, side: int, steps: int) -> np.ndarray:
@@ -182,5 +182,6 @@ def _machine() -> str:
     return f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores, Python {platform.python_version()}, JAX {jax.__version__}"
 
 
-def _peak_gigabytes() -> float:
+def peak_gigabytes() -> float:
+    """The most memory that this process has had resident."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

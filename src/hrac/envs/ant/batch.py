@@ -150,11 +150,8 @@ class AntBatch(ABC):
     def place(self, qpos: ArrayLike, qvel: ArrayLike, ids: ArrayLike | None = None) -> None:
         """Put copies (default: all) into a position and velocity; their episodes go on."""
         rows = self._rows(ids)
-        for name, target, value in (("qpos", self.qpos, qpos), ("qvel", self.qvel, qvel)):
-            array = np.asarray(value, np.float64)
-            if array.shape[-1:] != target.shape[1:] or not np.isfinite(array).all():
-                raise ValueError(f"{name} must be {target.shape[1]} finite numbers for each copy, got {value!r}")
-            target[rows] = array
+        checked = [_checked_state("qpos", qpos, len(rows), body.QPOS), _checked_state("qvel", qvel, len(rows), body.QVEL)]
+        self.qpos[rows], self.qvel[rows] = checked
         self._placed(rows)
 
     def data(self, copy: int) -> mujoco.MjData:
@@ -210,7 +207,11 @@ class AntBatch(ABC):
     # Checks
 
     def _rows(self, ids: ArrayLike | None) -> Ids:
-        return self.everyone if ids is None else np.atleast_1d(np.asarray(ids, np.int64))
+        """Copies by number, or by a mask of all."""
+        if ids is None:
+            return self.everyone
+        array = np.atleast_1d(np.asarray(ids))
+        return self.everyone[array] if array.dtype == np.bool_ else array.astype(np.int64)
 
     def _checked_actions(self, actions: ArrayLike, count: int) -> Numbers:
         array = np.asarray(actions, np.float64)
@@ -234,6 +235,13 @@ def _checked_seeds(seeds: ArrayLike, count: int) -> Ids:
     if array.shape != (count,) or array.dtype.kind not in "iu" or (array < 0).any() or (array >= 2**63).any():
         raise ValueError(f"seeds must be {count} integers from 0 to 2**63 - 1, one for each copy that is reset, got {seeds!r}")
     return array.astype(np.int64)
+
+
+def _checked_state(name: str, value: ArrayLike, copies: int, size: int) -> Numbers:
+    array = np.asarray(value, np.float64)
+    if array.shape not in ((size,), (copies, size)) or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be {size} finite numbers, or {copies} rows of them, got {value!r}")
+    return array
 
 
 def _rebuilt(definition: Definition, num_envs: int, threads: int | None, snapshot: dict[str, NDArray[Any]]) -> AntBatch:

@@ -78,8 +78,9 @@ def _colour(spec: mujoco.MjSpec) -> None:
         elif not geom.name.startswith("wall_"):
             geom.rgba = rgba(palette.AGENT)
     for light in spec.lights:
-        light.pos, light.dir = [0.0, 0.0, 30.0], [-0.3, 0.4, -1.0]
+        light.pos, light.dir = [0.0, 0.0, 10.0], [-0.3, 0.4, -1.0]
         light.diffuse, light.specular = [0.3, 0.3, 0.3], [0.05, 0.05, 0.05]
+    spec.visual.map.shadowclip = 0.25
     spec.visual.headlight.ambient = [0.45, 0.45, 0.45]
     spec.visual.headlight.diffuse = [0.25, 0.25, 0.25]
     spec.visual.headlight.specular = [0.0, 0.0, 0.0]

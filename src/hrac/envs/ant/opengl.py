@@ -40,6 +40,8 @@ class Renderer:
         options, everything = mujoco.MjvOption(), mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(self.model, data, options, None, camera, everything, self._visible)
         self._visible.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = self.camera != "top"
+        for light in self._visible.lights[1 : self._visible.nlight]:  # the first is at the camera
+            light.pos[:2] = data.body(body.TORSO).xpos[:2] - 10 * light.dir[:2]
         self._decorate(scene)
         self._context.make_current()
         mujoco.mjr_render(self._frame, self._visible, self._graphics)
@@ -67,7 +69,7 @@ class Renderer:
         camera = mujoco.MjvCamera()
         camera.type = mujoco.mjtCamera.mjCAMERA_TRACKING.value
         camera.trackbodyid = self.model.body(body.TORSO).id
-        camera.distance, camera.azimuth, camera.elevation = 9.0, 100.0, -45.0
+        camera.distance, camera.azimuth, camera.elevation = 10.0, 100.0, -62.0
         self.model.vis.global_.fovy = 45.0
         return camera
 
@@ -79,8 +81,8 @@ class Renderer:
             for point in points:
                 self._put(_SPHERE, point, (0.4, 0.4, 0.4), rgba(colour), z=0.4)
         if scene.subgoal is not None:
-            self._put(_CYLINDER, scene.subgoal, (0.08, 0.75, 0.0), rgba(palette.SUBGOAL), z=0.75)
-            self._put(_SPHERE, scene.subgoal, (0.45, 0.45, 0.45), rgba(palette.SUBGOAL), z=1.5)
+            self._put(_CYLINDER, scene.subgoal, (0.06, 0.5, 0.0), rgba(palette.SUBGOAL), z=0.5)
+            self._put(_SPHERE, scene.subgoal, (0.35, 0.35, 0.35), rgba(palette.SUBGOAL), z=1.1)
 
     def _put(self, shape: mujoco.mjtGeom, point: NDArray[np.float64], size: Any, colour: Any, z: float = 0.02) -> None:
         if self._visible.ngeom >= _MAX_GEOMS:
