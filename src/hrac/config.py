@@ -74,6 +74,18 @@ class ManagerConfig:
     bootstrap_at_time_limit: bool = False
     """Whether a window cut by the time limit bootstraps from its last state (paper: finite horizon, no)."""
 
+    critic_loss: Literal["squared", "huber"] = "squared"
+    """Error of the critics (published code: squared on the grid worlds, Huber on the ants)."""
+
+    critic_weight_decay: NonNegative = 0.0
+    """L2 penalty on the critics' parameters (published code: none on the grid worlds, 1e-4 on the ants)."""
+
+    target_noise_sigma: NonNegative = 0.0
+    """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""
+
+    target_noise_clip: NonNegative = 0.5
+    """That noise is clipped to +- this (published code)."""
+
     hidden: tuple[Count, ...] = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
 

@@ -49,5 +49,5 @@ def descend(
 ) -> tuple[Params, optax.OptState]:
     """One optimiser step."""
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its integer step count
-        updates, opt_state = optimiser.update(grads, opt_state)
+        updates, opt_state = optimiser.update(grads, opt_state, params)
     return optax.apply_updates(params, updates), opt_state

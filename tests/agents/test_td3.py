@@ -1,4 +1,3 @@
-import dataclasses
 import functools
 
 import jax
@@ -8,16 +7,17 @@ import pytest
 
 from hrac.agents import td3
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.agents.td3 import Window
-from hrac.config import ManagerConfig
+from hrac.agents.td3 import Settings, Transition
 from hrac.nets import MLP
 
 LINE = SubgoalSpace(False, (0.0,), (10.0,))
-CFG = ManagerConfig(hidden=(32,), actor_learning_rate=1e-2, critic_learning_rate=1e-2, soft_update_rate=0.05, eta=0.0)
+CFG = Settings(hidden=(32,), actor_learning_rate=1e-2, critic_learning_rate=1e-2, soft_update_rate=0.05, discount=0.99)
+KEY = jax.random.key(7)
 
 
-def _euclid(a, b):
-    return jnp.abs(a - b)[0]
+def _beyond(hinge):
+    """How far a subgoal lies beyond the hinge from the position."""
+    return lambda obs, subgoal: jax.nn.relu(jnp.abs(obs - subgoal)[0] - hinge)
 
 
 def _constant(inputs, value):
@@ -26,11 +26,11 @@ def _constant(inputs, value):
 
 def _windows(n, obs, subgoal, reward, bootstrap):
     full = lambda value: jnp.full((n, 1), value, jnp.float32)  # noqa: E731
-    return Window(full(obs), full(subgoal), jnp.full(n, reward, jnp.float32), full(obs), jnp.full(n, bootstrap))
+    return Transition(full(obs), full(subgoal), jnp.full(n, reward, jnp.float32), full(obs), jnp.full(n, bootstrap))
 
 
 def _state(q1, q2, target_q1, target_q2):
-    state = td3.init(jax.random.key(0), 1, LINE, CFG)
+    state = td3.init(jax.random.key(0), 1, 1, CFG)
     return state._replace(
         critics=(_constant(2, q1), _constant(2, q2)), target_critics=(_constant(2, target_q1), _constant(2, target_q2))
     )
@@ -38,9 +38,11 @@ def _state(q1, q2, target_q1, target_q2):
 
 @pytest.mark.parametrize(("bootstrap", "expected"), [(True, 2.0 * 1.5 + 0.9 * 3.0), (False, 2.0 * 1.5)])
 def test_target_takes_the_smaller_slow_critic_and_none_at_the_end(bootstrap, expected):
-    cfg = ManagerConfig(discount=0.9, reward_scale=2.0)
+    cfg = CFG._replace(discount=0.9, reward_scale=2.0)
     window = jax.tree.map(lambda leaf: leaf[0], _windows(1, 0.0, 0.0, 1.5, bootstrap))
-    np.testing.assert_allclose(td3.critic_target(_state(0.0, 0.0, 3.0, 4.0), window, LINE, cfg), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        td3.critic_target(jnp.zeros(1), _state(0.0, 0.0, 3.0, 4.0), window, LINE, cfg), expected, rtol=1e-6
+    )
 
 
 def test_critic_loss_sums_both_squared_errors():
@@ -55,32 +57,31 @@ def test_critic_loss_sums_both_squared_errors():
     [(True, 20.0, -7.0 + 20.0 * 3.0), (False, 20.0, 20.0 * 3.0), (True, 0.0, -7.0), (False, 0.0, 0.0)],
 )
 def test_actor_loss_by_hand(with_value, eta, expected):
-    cfg = ManagerConfig(eta=eta, hinge=1.0)
     actor, batch = _constant(1, 0.0), _windows(3, 1.0, 0.0, 0.0, True)
-    loss, metrics = td3.actor_loss(actor, _constant(2, 7.0), _euclid, batch, LINE, cfg, with_value)
+    loss, metrics = td3.actor_loss(actor, _constant(2, 7.0), batch, LINE, _beyond(1.0), eta, with_value)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
-    np.testing.assert_allclose(metrics["manager/too_far"], 3.0, rtol=1e-5)
+    np.testing.assert_allclose(metrics["penalty"], 3.0, rtol=1e-5)
 
 
-def _train(cfg, make_batch, updates=800, value_every=1):
+def _train(cfg, make_batch, updates=800, value_every=1, penalty=None):
     @jax.jit
     def run(state, keys):
         def some(state, keys):
             for index in range(value_every):
-                state, _ = td3.update(state, _euclid, make_batch(keys[index]), index == 0, LINE, cfg)
+                state, _ = td3.update(keys[index], state, make_batch(keys[index]), LINE, penalty, cfg, index == 0)
             return state, None
 
         return jax.lax.scan(some, state, keys)[0]
 
     keys = jax.random.split(jax.random.key(1), (updates // value_every, value_every))
-    return run(td3.init(jax.random.key(0), 1, LINE, cfg), keys)
+    return run(td3.init(jax.random.key(0), 1, 1, cfg), keys)
 
 
 def _bandit(key):
     """One-window episodes at position 2; a subgoal g pays -(g - 7)^2 / 10: best subgoal 7, value 0."""
     subgoal = jax.random.uniform(key, (64, 1), maxval=10.0)
     obs = jnp.full((64, 1), 2.0)
-    return Window(obs, subgoal, -((subgoal[:, 0] - 7.0) ** 2) / 10.0, obs, jnp.zeros(64, bool))
+    return Transition(obs, subgoal, -((subgoal[:, 0] - 7.0) ** 2) / 10.0, obs, jnp.zeros(64, bool))
 
 
 def test_probe_the_best_subgoal_is_found_and_valued():
@@ -95,8 +96,8 @@ def test_probe_the_best_subgoal_is_found_and_valued():
 
 def test_probe_the_adjacency_loss_keeps_the_best_adjacent_subgoal():
     """From 2, with a hinge of 3, the best subgoal within reach is 5."""
-    cfg = ManagerConfig(**{**_fields(CFG), "eta": 20.0, "hinge": 3.0, "actor_learning_rate": 1e-3})
-    state = _train(cfg, _bandit, updates=2000, value_every=2)
+    cfg = CFG._replace(penalty_weight=20.0, actor_learning_rate=1e-3)
+    state = _train(cfg, _bandit, updates=2000, value_every=2, penalty=_beyond(3.0))
     np.testing.assert_allclose(td3.act(state.actor, jnp.array([2.0]), LINE), [5.0], atol=0.4)
 
 
@@ -107,25 +108,21 @@ def test_probe_two_states_the_value_is_carried_back_with_the_discount():
         subgoal = jax.random.uniform(key, (64, 1), maxval=10.0)
         first = (jnp.arange(64) % 2 == 0)[:, None]
         obs = jnp.where(first, 0.0, 1.0)
-        return Window(obs, subgoal, jnp.where(first[:, 0], 0.0, 1.0), jnp.ones((64, 1)), first[:, 0])
+        return Transition(obs, subgoal, jnp.where(first[:, 0], 0.0, 1.0), jnp.ones((64, 1)), first[:, 0])
 
-    cfg = ManagerConfig(**{**_fields(CFG), "discount": 0.8})
+    cfg = CFG._replace(discount=0.8)
     state = _train(cfg, batch)
     value = functools.partial(td3.value, state.critics[0])
     np.testing.assert_allclose(value(jnp.array([1.0]), jnp.array([5.0])), 1.0, atol=0.05)
     np.testing.assert_allclose(value(jnp.array([0.0]), jnp.array([5.0])), 0.8, atol=0.05)
 
 
-def _fields(cfg):
-    return dataclasses.asdict(cfg)
-
-
 @pytest.mark.parametrize(("eta", "moves"), [(0.0, False), (20.0, True)])
 def test_without_a_value_term_only_the_adjacency_loss_moves_the_actor(eta, moves):
-    cfg = ManagerConfig(**{**_fields(CFG), "eta": eta})
-    state = td3.init(jax.random.key(0), 1, LINE, cfg)
+    cfg = CFG._replace(penalty_weight=eta)
+    state = td3.init(jax.random.key(0), 1, 1, cfg)
     batch = _windows(8, 0.0, 5.0, 1.0, True)
-    after, _ = td3.update_actor(state, _euclid, batch, False, LINE, cfg)
+    after, _ = td3.update_actor(state, batch, LINE, _beyond(1.0), cfg, False)
     changed = any(
         not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(state.actor), jax.tree.leaves(after.actor), strict=True)
     )
@@ -133,7 +130,32 @@ def test_without_a_value_term_only_the_adjacency_loss_moves_the_actor(eta, moves
 
 
 def test_targets_follow_slowly():
-    state = td3.init(jax.random.key(0), 1, LINE, CFG)
-    after, _ = td3.update(state, _euclid, _windows(8, 0.0, 5.0, 1.0, True), True, LINE, CFG)
+    state = td3.init(jax.random.key(0), 1, 1, CFG)
+    after, _ = td3.update(KEY, state, _windows(8, 0.0, 5.0, 1.0, True), LINE, None, CFG)
     old, new, slow = state.target_critics[0].biases[0], after.critics[0].biases[0], after.target_critics[0].biases[0]
     np.testing.assert_allclose(slow, 0.95 * old + 0.05 * new, rtol=1e-5)
+
+
+def test_huber_error_is_half_the_square_near_and_linear_far():
+    state = _state(1.5, 5.0, 0.0, 0.0)
+    loss, _ = td3.critic_loss(state.critics, jnp.array([2.0]), _windows(1, 0.0, 0.0, 0.0, True), huber=True)
+    np.testing.assert_allclose(loss, 0.5 * 0.5**2 + (3.0 - 0.5))  # errors 0.5 and 3
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.0, 5.0), (2.0, 7.0), (20.0, 10.0)])
+def test_noise_on_the_slow_actor_is_clipped_to_the_range(noise, expected):
+    """A critic that gives back the subgoal shows which one was valued: sigmoid(0) of 0..10 is 5."""
+    reads = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),))
+    state = _state(0.0, 0.0, 0.0, 0.0)._replace(target_actor=_constant(1, 0.0), target_critics=(reads, reads))
+    step = jax.tree.map(lambda leaf: leaf[0], _windows(1, 0.0, 0.0, 0.0, True))
+    cfg = CFG._replace(discount=1.0, target_noise_sigma=0.2, target_noise_clip=0.5)
+    np.testing.assert_allclose(td3.critic_target(jnp.full(1, noise), state, step, LINE, cfg), expected, rtol=1e-6)
+
+
+def test_weight_decay_is_added_to_the_gradient():
+    """Adam's first step is lr * sign(gradient): without an error only the decay is left, and shrinks the weights."""
+    cfg = CFG._replace(critic_weight_decay=1e-4, discount=0.0)
+    state = td3.init(jax.random.key(0), 1, 1, cfg)._replace(critics=(_constant(2, 1.0), _constant(2, 1.0)))
+    state = state._replace(critic_opt=td3._critic_optimiser(cfg).init(state.critics))
+    after, _ = td3.update_critics(KEY, state, _windows(4, 0.0, 0.0, 1.0, True), LINE, cfg)
+    np.testing.assert_allclose(after.critics[0].biases[0], [1.0 - 1e-2], rtol=1e-4)

@@ -48,7 +48,7 @@ def test_windows_are_cut_at_the_clock_and_at_the_episodes_end():
     kept = jax.tree.map(lambda leaf: np.asarray(leaf)[np.asarray(ended)], windows)
     np.testing.assert_array_equal(kept.reward, [1 + 2 + 4, 8 + 16, 32 + 64 + 128])
     np.testing.assert_array_equal(kept.obs[:, 0], [0, 3, 5])
-    np.testing.assert_array_equal(kept.subgoal[:, 0], [100, 103, 105])
+    np.testing.assert_array_equal(kept.action[:, 0], [100, 103, 105])
     np.testing.assert_array_equal(kept.next_obs[:, 0], [3, 5, 8])
     np.testing.assert_array_equal(kept.bootstrap, [True, False, True])
 

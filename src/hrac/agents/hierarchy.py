@@ -23,7 +23,7 @@ from hrac.adjacency.network import AdjacencyState
 from hrac.agents import a2c, td3
 from hrac.agents.a2c import A2CState, ControllerStep
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.agents.td3 import Metrics, TD3State, Window
+from hrac.agents.td3 import Metrics, Penalty, Settings, TD3State, Transition
 from hrac.config import Config
 
 
@@ -47,10 +47,44 @@ def init(key: PRNGKeyArray, obs_dim: int, num_actions: int, space: SubgoalSpace,
     """An untrained agent."""
     key_manager, key_controller, key_adjacency = jax.random.split(key, 3)
     return AgentState(
-        manager=td3.init(key_manager, obs_dim, space, cfg.manager),
+        manager=td3.init(key_manager, obs_dim, space.dimensions, manager_settings(cfg)),
         controller=a2c.init(key_controller, obs_dim, space.dimensions, num_actions, cfg.controller),
         adjacency=network.init(key_adjacency, space.dimensions, cfg.adjacency),
     )
+
+
+def manager_settings(cfg: Config) -> Settings:
+    """The manager's TD3."""
+    level = cfg.manager
+    return Settings(
+        hidden=level.hidden,
+        actor_learning_rate=level.actor_learning_rate,
+        critic_learning_rate=level.critic_learning_rate,
+        soft_update_rate=level.soft_update_rate,
+        discount=level.discount,
+        reward_scale=level.reward_scale,
+        penalty_weight=level.eta,
+        huber=level.critic_loss == "huber",
+        critic_weight_decay=level.critic_weight_decay,
+        target_noise_sigma=level.target_noise_sigma,
+        target_noise_clip=level.target_noise_clip,
+    )
+
+
+def manager_metrics(metrics: Metrics) -> Metrics:
+    """TD3's numbers under the manager's names; its penalty is how far subgoals leave the k-step region."""
+    return {"manager/too_far" if name == "penalty" else f"manager/{name}": number for name, number in metrics.items()}
+
+
+def too_far(agent: AgentState, space: SubgoalSpace, cfg: Config) -> Penalty:
+    """The adjacency loss of a subgoal,  max(||psi(phi(s)) - psi(g)|| - eps_k, 0)  (Eq. 13)."""
+
+    def penalty(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
+        position = space.phi(obs)
+        apart = network.distance(agent.adjacency.embedding, position, space.target(subgoal, position))
+        return jax.nn.relu(apart - cfg.manager.hinge)
+
+    return penalty
 
 
 def judged_adjacent(
@@ -102,26 +136,24 @@ def carry_on(intent: Intent, obs: Array, next_obs: Array, last: Bool[Array, ""],
 
 
 def learn(
-    agent: AgentState, steps: ControllerStep, batches: Window, space: SubgoalSpace, cfg: Config
+    key: PRNGKeyArray, agent: AgentState, steps: ControllerStep, batches: Transition, space: SubgoalSpace, cfg: Config
 ) -> tuple[AgentState, Metrics]:
     """One controller update over a round's steps, then a manager update for each minibatch of windows (updates, batch)."""
     controller, controller_metrics = a2c.update(agent.controller, steps, cfg.controller)
 
-    def distance(first: Array, second: Array) -> Array:
-        return network.distance(agent.adjacency.embedding, first, second)
+    every, settings, penalty = cfg.manager.value_every_gradient_steps, manager_settings(cfg), too_far(agent, space, cfg)
 
-    every = cfg.manager.value_every_gradient_steps
-
-    def some(manager: TD3State, group: Window) -> tuple[TD3State, list[Metrics]]:
+    def some(manager: TD3State, drawn: tuple[Transition, Array]) -> tuple[TD3State, list[Metrics]]:
         """`every` updates, the first of them with the actor's value term."""
-        metrics = []
+        metrics, (group, keys) = [], drawn
         for index in range(every):
             batch = jax.tree.map(lambda leaf, i=index: leaf[i], group)
-            manager, numbers = td3.update(manager, distance, batch, index == 0, space, cfg.manager)
+            manager, numbers = td3.update(keys[index], manager, batch, space, penalty, settings, index == 0)
             metrics.append(numbers)
         return manager, metrics
 
     groups = jax.tree.map(lambda leaf: leaf.reshape(-1, every, *leaf.shape[1:]), batches)
-    manager, numbers = jax.lax.scan(some, agent.manager, groups)
-    metrics = controller_metrics | jax.tree.map(lambda *values: jnp.mean(jnp.stack(values)), *numbers)
+    keys = jax.random.split(key, (len(batches.reward) // every, every))
+    manager, numbers = jax.lax.scan(some, agent.manager, (groups, keys))
+    metrics = controller_metrics | manager_metrics(jax.tree.map(lambda *values: jnp.mean(jnp.stack(values)), *numbers))
     return agent._replace(manager=manager, controller=controller), metrics

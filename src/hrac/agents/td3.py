@@ -1,34 +1,64 @@
-"""The manager's learner: TD3 over windows of k steps, with the adjacency loss in its actor (Eq. 12, 13).
+"""TD3, for any level whose action is a bounded vector: the manager over windows of k steps, the ants' controller over steps.
 
-On the grid worlds, as in the published code: squared error, no target smoothing, targets moved after every update, the
-actor's value term (by the first critic) every `value_every_gradient_steps` updates and its adjacency term at each.
+    y = c r + gamma min_i Q'_i(s', pi'(s') + noise)         the second term only where something follows
+    critics: error of both against y                        squared, or Huber
+    actor:  -Q_1(s, pi(s)) + w penalty(s, pi(s))            the manager's penalty is the adjacency loss (Eq. 12, 13)
+
+Both critics, the actor and all slow copies are updated at every call; what differs between levels and tasks is in `Settings`.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from hrac.agents.subgoals import SubgoalSpace
-from hrac.config import ManagerConfig
 from hrac.nets import MLP, descend, soft_update
 
 Metrics = dict[str, Array]
-Distance = Callable[[Float[Array, " goal"], Float[Array, " goal"]], Float[Array, ""]]
+Penalty = Callable[[Float[Array, " obs"], Float[Array, " action"]], Float[Array, ""]]
 
 
-class Window(NamedTuple):
-    """The manager's transition: one subgoal and what became of it, over k steps or fewer where the episode ended."""
+@runtime_checkable
+class Range(Protocol):
+    """The actions there are."""
+
+    def squash(self, raw: Float[Array, " action"]) -> Float[Array, " action"]:
+        """A network's output as an action."""
+        ...
+
+    def bounds(self) -> tuple[Float[Array, " action"], Float[Array, " action"]]:
+        """Lowest and highest action."""
+        ...
+
+
+class Settings(NamedTuple):
+    """The numbers TD3 depends on; see `ManagerConfig` and `ControllerConfig`."""
+
+    hidden: tuple[int, ...]
+    actor_learning_rate: float
+    critic_learning_rate: float
+    soft_update_rate: float
+    discount: float
+    reward_scale: float = 1.0
+    penalty_weight: float = 0.0
+    huber: bool = False
+    critic_weight_decay: float = 0.0
+    target_noise_sigma: float = 0.0
+    target_noise_clip: float = 0.0
+
+
+class Transition(NamedTuple):
+    """One decision and what became of it."""
 
     obs: Float[Array, "*n obs"]
-    subgoal: Float[Array, "*n goal"]
+    action: Float[Array, "*n action"]
     reward: Float[Array, "*n"]
     next_obs: Float[Array, "*n obs"]
     bootstrap: Bool[Array, "*n"]
-    """Whether the value of `next_obs` counts: the episode went on."""
+    """Whether the value of `next_obs` counts: something follows."""
 
 
 Twins = tuple[MLP, MLP]
@@ -45,11 +75,11 @@ class TD3State(NamedTuple):
     critic_opt: optax.OptState
 
 
-def init(key: PRNGKeyArray, obs_dim: int, space: SubgoalSpace, cfg: ManagerConfig) -> TD3State:
+def init(key: PRNGKeyArray, obs_dim: int, action_dim: int, settings: Settings) -> TD3State:
     """Untrained networks."""
     key_actor, key_critics = jax.random.split(key)
-    actor = MLP.init(key_actor, (obs_dim, *cfg.hidden, space.dimensions))
-    sizes = (obs_dim + space.dimensions, *cfg.hidden, 1)
+    actor = MLP.init(key_actor, (obs_dim, *settings.hidden, action_dim))
+    sizes = (obs_dim + action_dim, *settings.hidden, 1)
     key_first, key_second = jax.random.split(key_critics)
     critics = (MLP.init(key_first, sizes), MLP.init(key_second, sizes))
     return TD3State(
@@ -57,90 +87,115 @@ def init(key: PRNGKeyArray, obs_dim: int, space: SubgoalSpace, cfg: ManagerConfi
         critics=critics,
         target_actor=jax.tree.map(jnp.copy, actor),  # donated buffers must not be shared
         target_critics=jax.tree.map(jnp.copy, critics),
-        actor_opt=_actor_optimiser(cfg).init(actor),
-        critic_opt=_critic_optimiser(cfg).init(critics),
+        actor_opt=_actor_optimiser(settings).init(actor),
+        critic_opt=_critic_optimiser(settings).init(critics),
     )
 
 
-def _actor_optimiser(cfg: ManagerConfig) -> optax.GradientTransformation:
-    return optax.adam(cfg.actor_learning_rate)
+def _actor_optimiser(settings: Settings) -> optax.GradientTransformation:
+    return optax.adam(settings.actor_learning_rate)
 
 
-def _critic_optimiser(cfg: ManagerConfig) -> optax.GradientTransformation:
-    return optax.adam(cfg.critic_learning_rate)
+def _critic_optimiser(settings: Settings) -> optax.GradientTransformation:
+    adam = optax.adam(settings.critic_learning_rate)
+    if settings.critic_weight_decay == 0:
+        return adam
+    return optax.chain(optax.add_decayed_weights(settings.critic_weight_decay), adam)  # L2, as PyTorch's Adam has it
 
 
-def act(actor: MLP, obs: Float[Array, " obs"], space: SubgoalSpace) -> Float[Array, " goal"]:
-    """The subgoal proposed, without noise."""
-    return space.squash(actor(obs))
+def act(actor: MLP, obs: Float[Array, " obs"], actions: Range) -> Float[Array, " action"]:
+    """The actor's choice, without noise."""
+    return actions.squash(actor(obs))
 
 
-def value(critic: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
-    """A critic's value of a subgoal."""
-    return critic(jnp.concatenate([obs, subgoal]))[0]
+def value(critic: MLP, obs: Float[Array, " obs"], action: Float[Array, " action"]) -> Float[Array, ""]:
+    """A critic's value of an action."""
+    return critic(jnp.concatenate([obs, action]))[0]
 
 
-def critic_target(state: TD3State, window: Window, space: SubgoalSpace, cfg: ManagerConfig) -> Float[Array, ""]:
-    """y = r + gamma min_i Q'_i(s', pi'(s')), without the second term where the episode ended."""
-    next_subgoal = act(state.target_actor, window.next_obs, space)
-    first, second = (value(critic, window.next_obs, next_subgoal) for critic in state.target_critics)
-    return cfg.reward_scale * window.reward + cfg.discount * jnp.where(window.bootstrap, jnp.minimum(first, second), 0.0)
+def critic_target(
+    noise: Float[Array, " action"], state: TD3State, step: Transition, actions: Range, settings: Settings
+) -> Float[Array, ""]:
+    """y = c r + gamma min_i Q'_i(s', pi'(s') + noise), without the second term where nothing follows."""
+    next_action = act(state.target_actor, step.next_obs, actions)
+    if settings.target_noise_sigma > 0:
+        next_action = jnp.clip(next_action + noise, *actions.bounds())
+    first, second = (value(critic, step.next_obs, next_action) for critic in state.target_critics)
+    after = jnp.where(step.bootstrap, jnp.minimum(first, second), 0.0)
+    return settings.reward_scale * step.reward + settings.discount * after
 
 
-def critic_loss(critics: Twins, targets: Float[Array, " batch"], batch: Window) -> tuple[Float[Array, ""], Metrics]:
-    """Squared error of both critics, summed over the two."""
-    first, second = (jax.vmap(value, (None, 0, 0))(critic, batch.obs, batch.subgoal) for critic in critics)
-    loss = jnp.mean((first - targets) ** 2) + jnp.mean((second - targets) ** 2)
-    return loss, {"manager/critic_loss": loss, "manager/value": jnp.mean(first)}
+def critic_loss(
+    critics: Twins, targets: Float[Array, " batch"], batch: Transition, huber: bool = False
+) -> tuple[Float[Array, ""], Metrics]:
+    """Error of both critics, summed over the two."""
+    first, second = (jax.vmap(value, (None, 0, 0))(critic, batch.obs, batch.action) for critic in critics)
+    error = optax.huber_loss if huber else (lambda q, y: (q - y) ** 2)
+    loss = jnp.mean(error(first, targets)) + jnp.mean(error(second, targets))
+    return loss, {"critic_loss": loss, "value": jnp.mean(first)}
 
 
 def actor_loss(
-    actor: MLP, critic: MLP, distance: Distance, batch: Window, space: SubgoalSpace, cfg: ManagerConfig, with_value: bool
+    actor: MLP,
+    critic: MLP,
+    batch: Transition,
+    actions: Range,
+    penalty: Penalty | None,
+    penalty_weight: float,
+    with_value: bool = True,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Minus the value of the proposed subgoal, plus eta times how far it leaves the k-step region (Eq. 12, 13).
+    """Minus the value of the action chosen, plus the weighted penalty on it."""
 
-    The second term is  max(||psi(phi(s)) - psi(g)|| - eps_k, 0).
-    """
+    def one(obs: Array) -> tuple[Array, Array]:
+        action = act(actor, obs, actions)
+        worth = value(critic, obs, action) if with_value else jnp.zeros(())
+        return worth, jnp.zeros(()) if penalty is None else penalty(obs, action)
 
-    def one(window: Window) -> tuple[Array, Array]:
-        subgoal = act(actor, window.obs, space)
-        worth = value(critic, window.obs, subgoal) if with_value else jnp.zeros(())
-        position = space.phi(window.obs)
-        too_far = jax.nn.relu(distance(position, space.target(subgoal, position)) - cfg.hinge)
-        return worth, too_far
-
-    worth, too_far = jax.tree.map(jnp.mean, jax.vmap(one)(batch))
-    return -worth + cfg.eta * too_far, {"manager/too_far": too_far}
+    worth, penalised = jax.tree.map(jnp.mean, jax.vmap(one)(batch.obs))
+    metrics = {} if penalty is None else {"penalty": penalised}
+    return -worth + penalty_weight * penalised, metrics
 
 
-def update_critics(state: TD3State, batch: Window, space: SubgoalSpace, cfg: ManagerConfig) -> tuple[TD3State, Metrics]:
+def update_critics(
+    key: PRNGKeyArray, state: TD3State, batch: Transition, actions: Range, settings: Settings
+) -> tuple[TD3State, Metrics]:
     """One gradient step of both critics."""
-    targets = jax.vmap(lambda window: critic_target(state, window, space, cfg))(batch)
-    grads, metrics = jax.grad(critic_loss, has_aux=True)(state.critics, targets, batch)
-    critics, critic_opt = descend(_critic_optimiser(cfg), grads, state.critic_opt, state.critics)
+    noise = jnp.zeros_like(batch.action)
+    if settings.target_noise_sigma > 0:
+        clip = settings.target_noise_clip
+        noise = jnp.clip(settings.target_noise_sigma * jax.random.normal(key, noise.shape), -clip, clip)
+    targets = jax.vmap(lambda noise, step: critic_target(noise, state, step, actions, settings))(noise, batch)
+    grads, metrics = jax.grad(critic_loss, has_aux=True)(state.critics, targets, batch, settings.huber)
+    critics, critic_opt = descend(_critic_optimiser(settings), grads, state.critic_opt, state.critics)
     return state._replace(critics=critics, critic_opt=critic_opt), metrics
 
 
 def update_actor(
-    state: TD3State, distance: Distance, batch: Window, with_value: bool, space: SubgoalSpace, cfg: ManagerConfig
+    state: TD3State, batch: Transition, actions: Range, penalty: Penalty | None, settings: Settings, with_value: bool = True
 ) -> tuple[TD3State, Metrics]:
     """One gradient step of the actor, with its value term or without; none if no term is left."""
-    arguments = (state.actor, state.critics[0], distance, batch, space, cfg, with_value)
+    arguments = (state.actor, state.critics[0], batch, actions, penalty, settings.penalty_weight, with_value)
     grads, metrics = jax.grad(actor_loss, has_aux=True)(*arguments)
-    if with_value or cfg.eta > 0:
-        actor, actor_opt = descend(_actor_optimiser(cfg), grads, state.actor_opt, state.actor)
+    if with_value or settings.penalty_weight > 0:
+        actor, actor_opt = descend(_actor_optimiser(settings), grads, state.actor_opt, state.actor)
         state = state._replace(actor=actor, actor_opt=actor_opt)
     return state, metrics
 
 
 def update(
-    state: TD3State, distance: Distance, batch: Window, with_value: bool, space: SubgoalSpace, cfg: ManagerConfig
+    key: PRNGKeyArray,
+    state: TD3State,
+    batch: Transition,
+    actions: Range,
+    penalty: Penalty | None,
+    settings: Settings,
+    with_value: bool = True,
 ) -> tuple[TD3State, Metrics]:
-    """One update: critics, actor, then both targets."""
-    state, critic_metrics = update_critics(state, batch, space, cfg)
-    state, actor_metrics = update_actor(state, distance, batch, with_value, space, cfg)
+    """One update: critics, actor, then all targets."""
+    state, critic_metrics = update_critics(key, state, batch, actions, settings)
+    state, actor_metrics = update_actor(state, batch, actions, penalty, settings, with_value)
     state = state._replace(
-        target_actor=soft_update(state.target_actor, state.actor, cfg.soft_update_rate),
-        target_critics=soft_update(state.target_critics, state.critics, cfg.soft_update_rate),
+        target_actor=soft_update(state.target_actor, state.actor, settings.soft_update_rate),
+        target_critics=soft_update(state.target_critics, state.critics, settings.soft_update_rate),
     )
     return state, critic_metrics | actor_metrics

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from hrac.agents.a2c import ControllerStep, returns_to_window_end
 from hrac.agents.subgoals import SubgoalSpace, reached
-from hrac.agents.td3 import Window
+from hrac.agents.td3 import Transition
 from hrac.config import Config
 
 
@@ -51,7 +51,7 @@ def empty_tail(k: int, obs_dim: int, goal_dim: int) -> Trajectory:
     )
 
 
-def manager_windows(trajectory: Trajectory, cfg: Config) -> tuple[Window, Bool[Array, " steps"]]:
+def manager_windows(trajectory: Trajectory, cfg: Config) -> tuple[Transition, Bool[Array, " steps"]]:
     """One window for each step after the tail, and whether a window did end at that step."""
     k = cfg.k
     end = jnp.arange(k, len(trajectory.reward))
@@ -60,9 +60,9 @@ def manager_windows(trajectory: Trajectory, cfg: Config) -> tuple[Window, Bool[A
     inside = index <= end[:, None]
     reward = jnp.sum(jnp.where(inside, trajectory.reward[jnp.minimum(index, end[:, None])], 0.0), axis=1)
     stopped = trajectory.terminated[k:] | (trajectory.truncated[k:] & (not cfg.manager.bootstrap_at_time_limit))
-    window = Window(
+    window = Transition(
         obs=trajectory.obs[start],
-        subgoal=trajectory.subgoal[start],
+        action=trajectory.subgoal[start],
         reward=reward,
         next_obs=trajectory.next_obs[k:],
         bootstrap=~stopped,

@@ -19,7 +19,7 @@ from hrac.adjacency.table import AdjacencyTable
 from hrac.agents import a2c, hierarchy, td3
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
-from hrac.agents.td3 import Window
+from hrac.agents.td3 import Transition
 from hrac.config import AdjacencyConfig, replace
 from hrac.envs.layout import MOVES
 from hrac.experiments import tasks
@@ -83,8 +83,10 @@ def _learner(run: Training) -> Iterator[str]:
     )
 
     @jax.jit
-    def learn(agents: AgentState, steps: ControllerStep, batches: Window) -> Any:
-        return over_runs(lambda _, a, s, b: hierarchy.learn(a, s, b, run.space, config), agents, steps, batches)
+    def learn(agents: AgentState, steps: ControllerStep, batches: Transition) -> Any:
+        return over_runs(
+            lambda _, a, s, b: hierarchy.learn(jax.random.key(0), a, s, b, run.space, config), agents, steps, batches
+        )
 
     seconds = _best(lambda: learn(part.agent, steps, batches), 20)
     rate = _matmul_rate()
@@ -102,18 +104,21 @@ def _learner_flops(run: Training, updates: int, count: int) -> float:
     agent = jax.tree.map(lambda leaf: leaf[0], run.parts[0].agent)
     obs, goal = run.env.obs_dim, run.space.dimensions
     n = run.config.manager.batch_size
-    batch = Window(jnp.zeros((n, obs)), jnp.zeros((n, goal)), jnp.zeros(n), jnp.zeros((n, obs)), jnp.ones(n, bool))
+    batch = Transition(jnp.zeros((n, obs)), jnp.zeros((n, goal)), jnp.zeros(n), jnp.zeros((n, obs)), jnp.ones(n, bool))
     steps = ControllerStep(
         jnp.zeros((count, obs)), jnp.zeros((count, goal)), jnp.zeros(count, jnp.int32), jnp.zeros(count), jnp.ones(count, bool)
     )
-    cfg = run.config.manager
+    cfg, settings, penalty = (
+        run.config.manager,
+        hierarchy.manager_settings(run.config),
+        hierarchy.too_far(agent, run.space, run.config),
+    )
 
     def critics(state: td3.TD3State) -> Any:
-        return td3.update_critics(state, batch, run.space, cfg)
+        return td3.update_critics(jax.random.key(0), state, batch, run.space, settings)
 
     def actor(state: td3.TD3State, with_value: bool) -> Any:
-        distance = functools.partial(network.distance, agent.adjacency.embedding)
-        arguments = (state.actor, state.critics[0], distance, batch, run.space, cfg, with_value)
+        arguments = (state.actor, state.critics[0], batch, run.space, penalty, settings.penalty_weight, with_value)
         return jax.grad(td3.actor_loss, has_aux=True)(*arguments)
 
     with_value = -(-updates // cfg.value_every_gradient_steps)

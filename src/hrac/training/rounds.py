@@ -11,7 +11,7 @@ from hrac.adjacency import network
 from hrac.agents import hierarchy
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.agents.td3 import Window
+from hrac.agents.td3 import Transition
 from hrac.agents.windows import Trajectory, controller_steps, intrinsic_rewards, manager_windows
 from hrac.config import Config
 from hrac.envs.base import Environment
@@ -45,7 +45,7 @@ def init(key: PRNGKeyArray, env: Environment, space: SubgoalSpace, cfg: Config) 
     key_agent, key_live = jax.random.split(key)
     agent = hierarchy.init(key_agent, env.obs_dim, env.num_actions, space, cfg)
     obs, goal, number = jnp.zeros(env.obs_dim), jnp.zeros(space.dimensions), jnp.zeros(())
-    example = Window(obs, goal, number, obs, jnp.asarray(False))
+    example = Transition(obs, goal, number, obs, jnp.asarray(False))
     buffer = replay.create(example, cfg.manager.buffer_windows)
     return RunState(agent, buffer, rollout.start(key_live, env, space, cfg))
 
@@ -73,7 +73,7 @@ def round_(
     def learn(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
         updates = cfg.training.round_env_steps // cfg.k
         batches = replay.sample(key_learn, buffer, (updates, cfg.manager.batch_size))
-        return hierarchy.learn(agent, steps, batches, space, cfg)
+        return hierarchy.learn(jax.random.fold_in(key_learn, 1), agent, steps, batches, space, cfg)
 
     if learning:
         agent, numbers = learn(run.agent)

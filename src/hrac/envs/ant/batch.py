@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import mujoco
 import numpy as np
@@ -23,6 +23,7 @@ _UNSTABLE = [
 ]
 
 
+@runtime_checkable
 class Definition(Protocol):
     """A task on paper, of which any number of copies can be made."""
 
