@@ -11,7 +11,8 @@ import hrac
 def main(run: str, episodes: int = 5) -> None:
     policy = hrac.load(run)
     names = {"maze": "hrac/Maze-v0", "key-chest": "hrac/KeyChest-v0"}
-    env = gymnasium.make(names[policy.config.task], render_mode="ansi", **dataclasses.asdict(policy.config.env))
+    changes = {name: value for name, value in dataclasses.asdict(policy.config.env).items() if value is not None}
+    env = gymnasium.make(names[policy.config.task], render_mode="ansi", **changes)
     for episode in range(episodes):
         obs, info = env.reset(seed=episode)
         policy.reset(seed=episode)

@@ -90,12 +90,12 @@ FLIPS = {
     "manager's value": (
         td3,
         "actor_loss",
-        lambda original: _changed(original, lambda loss, metrics, *a: 2 * a[5].eta * metrics["manager/too_far"] - loss),
+        lambda original: _changed(original, lambda loss, metrics, *a: 2 * a[5] * metrics["penalty"] - loss),
     ),
     "manager's adjacency": (
         td3,
         "actor_loss",
-        lambda original: _changed(original, lambda loss, metrics, *a: loss - 2 * a[5].eta * metrics["manager/too_far"]),
+        lambda original: _changed(original, lambda loss, metrics, *a: loss - 2 * a[5] * metrics["penalty"]),
     ),
     "controller's policy": (
         a2c,

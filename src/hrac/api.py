@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 
 from hrac import config as configs
 from hrac.config import Config
+from hrac.envs.base import HostTask
 from hrac.experiments import tasks
-from hrac.training import loop, policies, progress, rounds
+from hrac.training import loop, playing, policies, progress, rounds
+from hrac.training.collect import copy_seeds
 from hrac.training.files import write_atomic
 from hrac.training.loop import Outcome
-from hrac.training.policies import Policy
+from hrac.training.policies import HostPolicy, Policy
 from hrac.training.progress import Display
+from hrac.training.streams import Stream
 
 
 class RunFolderError(ValueError):
@@ -87,7 +90,7 @@ def read_config(folder: Path) -> Config:
     return configs.load(folder / "config.json")
 
 
-def load(source: str | Path, seed: int | None = None) -> Policy:
+def load(source: str | Path, seed: int | None = None) -> Policy | HostPolicy:
     """The policy of a run folder (of its first seed unless another is named) or of a policy file."""
     path = Path(source)
     if path.is_dir():
@@ -103,9 +106,9 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
     arrays, config, trained_seed = policies.read(path)
     if seed is not None and seed != trained_seed:
         raise RunFolderError(f"{path} is the policy of seed {trained_seed}, not of {seed}")
-    env = tasks.make_env(config)
-    space = loop.subgoal_space(env, config)
-    return Policy(policies.agent_from(arrays, path, env, space, config), env, space, config, trained_seed)
+    world = tasks.make_env(config)
+    form = HostPolicy if isinstance(world, HostTask) else Policy
+    return form(arrays, path, world, config, trained_seed)  # type: ignore[arg-type]
 
 
 class Evaluation(NamedTuple):
@@ -134,14 +137,28 @@ def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, r
     results = []
     for one in seeds:
         policy = load(path, one)
-        agents = jax.tree.map(lambda leaf: leaf[None], policy.agent)
-        static = {"env": policy.env, "space": policy.space, "cfg": policy.config}
-        keys = jax.random.key(random_seed)[None]
-        played = rounds.evaluate_runs(keys, agents, jnp.asarray(0), episodes, **static)
-        sums = {name: np.asarray(jnp.stack(both), np.float64)[:, 0] for name, both in played.items()}
+        if isinstance(policy, HostPolicy):
+            sums = _play_on_host(policy, episodes, random_seed)
+        else:
+            sums = _play_on_device(policy, episodes, random_seed)
         means = {name: float(total.sum() / weight.sum()) for name, (total, weight) in sums.items()}
         results.append(Evaluation(policy.seed, episodes, sums["eval/return"][0], means))
     return results
+
+
+def _play_on_device(policy: Policy, episodes: int, random_seed: int) -> dict[str, NDArray[np.float64]]:
+    """Totals and weights (2, episodes) by name."""
+    agents = jax.tree.map(lambda leaf: leaf[None], policy.agent)
+    static = {"env": policy.env, "space": policy.space, "cfg": policy.config}
+    played = rounds.evaluate_runs(jax.random.key(random_seed)[None], agents, jnp.asarray(0), episodes, **static)
+    return {name: np.asarray(jnp.stack(both), np.float64)[:, 0] for name, both in played.items()}
+
+
+def _play_on_host(policy: HostPolicy, episodes: int, random_seed: int) -> dict[str, NDArray[np.float64]]:
+    """Totals and weights (2, episodes) by name."""
+    seeds = copy_seeds((random_seed,), episodes, Stream.EVAL)
+    played = playing.play(policy.task.evaluation(), policy.hierarchy, policy.actors, seeds, policy.config)
+    return {name: both[:, 0] for name, both in played.items()}
 
 
 def _new_folder(config: Config) -> Path:

@@ -11,7 +11,7 @@ import tyro
 from pydantic import ValidationError
 
 from hrac import config as configs
-from hrac.config import AdjacencyConfig, Config, ConfigError, ControllerConfig, GridConfig, ManagerConfig, TrainingConfig
+from hrac.config import AdjacencyConfig, Config, ConfigError, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 USAGE = """usage: hrac COMMAND [options]
 
@@ -45,7 +45,7 @@ class TrainOptions:
     """Go on with this run folder from its checkpoint instead of starting anew. Only --steps may be given beside it."""
     k: int = 10
     """Steps between subgoals."""
-    env: GridConfig = dataclasses.field(default_factory=GridConfig)
+    env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
     manager: ManagerConfig = dataclasses.field(default_factory=ManagerConfig)
     controller: ControllerConfig = dataclasses.field(default_factory=ControllerConfig)
     adjacency: AdjacencyConfig = dataclasses.field(default_factory=AdjacencyConfig)
@@ -157,10 +157,13 @@ class PictureOptions:
 def picture(arguments: Sequence[str]) -> int:
     """`hrac picture`."""
     from hrac import api
+    from hrac.training.policies import Policy
     from hrac.view import episode
 
     options = tyro.cli(PictureOptions, args=arguments, prog="hrac picture")
     policy = api.load(options.run, options.seed)
+    if not isinstance(policy, Policy):
+        raise ConfigError(f"pictures are drawn of grid worlds only, not of {policy.config.task}")
     path = options.out or (options.run if options.run.is_dir() else options.run.parent) / "picture.png"
     _check_picture(path)
     episode.draw(policy, path, options.episode)

@@ -32,6 +32,9 @@ class ManagerConfig:
     subgoals: Literal["absolute", "relative"] = "absolute"
     """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2)."""
 
+    subgoal_range: Positive | None = None
+    """Relative subgoals reach so far in each coordinate (paper: 10 on the ants). None: as far as the map does."""
+
     candidates: Count = 20
     """Noisy subgoals to explore with, of which a random one judged adjacent is taken (published code: 20). 1: plain noise."""
 
@@ -86,6 +89,10 @@ class ManagerConfig:
     target_noise_clip: NonNegative = 0.5
     """That noise is clipped to +- this (published code)."""
 
+    correction_candidates: Annotated[int, Field(ge=0)] = 0
+    """Random subgoals tried in HIRO's off-policy correction, beside the stored one and the displacement achieved (ants: 10).
+    0: no correction."""
+
     hidden: tuple[Count, ...] = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
 
@@ -97,25 +104,64 @@ class ManagerConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class ControllerConfig:
-    """The low level on the grid worlds: A2C on the intrinsic reward, one update a round."""
+    """The low level, on the intrinsic reward: A2C with one update a round (grid worlds), or TD3 (ants)."""
+
+    learner: Literal["a2c", "td3"] = "a2c"
+    """A2C for discrete actions, TD3 for continuous ones. Fields marked with one of them have no meaning for the other."""
 
     subgoals_shown_as: Literal["given", "displacement"] = "given"
     """What the controller sees of an absolute subgoal: the point itself (published code), or where it lies from the agent."""
 
-    learning_rate: Positive = 1e-4
-    """Adam, actor and critic (Table 1)."""
+    sees_position: bool = True
+    """Whether the position is among its inputs; zeros stand there if not (published code: not on the ants)."""
 
-    entropy_weight: NonNegative = 0.01
-    """Table 1."""
+    learning_rate: Positive = 1e-4
+    """Adam, the actor; in A2C the critic too (Tables 1 and 2)."""
 
     discount: Fraction = 0.99
-    """gamma, per step, within one window (Table 1)."""
+    """gamma, per step (Table 1: 0.99; Table 2: 0.95); in A2C within one window."""
+
+    intrinsic_reward: Literal["reached", "distance"] = "reached"
+    """1 within `reach_radius` of the subgoal, else 0; or minus the distance to it (paper, HRAC details: ants)."""
 
     reach_radius: Positive = 0.5
-    """The intrinsic reward is 1 within this distance of the subgoal in every coordinate, else 0 (paper, HRAC details)."""
+    """The subgoal is reached within this distance of it in every coordinate (paper, HRAC details)."""
 
     hidden: tuple[Count, ...] = (300, 300)
     """Hidden layers of actor and critic (paper, Network Architecture)."""
+
+    entropy_weight: NonNegative = 0.01
+    """A2C: Table 1."""
+
+    critic_learning_rate: Positive = 1e-3
+    """TD3: Adam, the critics (Table 2)."""
+
+    buffer_steps: Count = 200_000
+    """TD3: replay capacity (Table 2)."""
+
+    batch_size: Count = 128
+    """TD3: steps in one minibatch (Table 2)."""
+
+    soft_update_rate: Annotated[float, Field(gt=0, le=1)] = 0.005
+    """TD3: how far the target networks move towards the learned ones after each update (Table 2)."""
+
+    noise_sigma: NonNegative = 1.0
+    """TD3: standard deviation of the exploration noise, in units of the action (Table 2)."""
+
+    target_noise_sigma: NonNegative = 0.2
+    """TD3: standard deviation of the noise on the slow actor, in units of the action (published code)."""
+
+    target_noise_clip: NonNegative = 0.5
+    """TD3: that noise is clipped to +- this (published code)."""
+
+    critic_weight_decay: NonNegative = 1e-4
+    """TD3: L2 penalty on the critics' parameters (published code)."""
+
+    ends_with_window: bool = False
+    """TD3: whether nothing is bootstrapped past the last step of a subgoal's window (published code: on Gather)."""
+
+    updates_per_env_step: Positive = 1.0
+    """TD3: gradient steps for each environment step; the manager makes 1/k as many (paper: 1)."""
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -186,22 +232,31 @@ class TrainingConfig:
     eval_episodes: Count = 100
     """Episodes of one evaluation, without exploration noise, on their own random stream."""
 
+    overlap: bool = False
+    """Ants: collect a round while the device still learns from the one before, with policies that are one round older."""
+
 
 @dataclass(frozen=True, config=_STRICT)
-class GridConfig:
-    """Changes to the task's grid world; None keeps what the task says."""
+class EnvConfig:
+    """Changes to the task's environment; None keeps what the task says. A field that the task has no use for must be None."""
 
     layout: str | None = None
-    """A map of your own, one line a row: # wall, . free, A start, and what the task needs (G; or K and C)."""
-
-    random_action_prob: Fraction = 0.25
-    """Chance that a step's action is replaced by a uniformly random one (paper: 0.25)."""
-
-    random_start: bool | None = None
-    """Start in a uniformly random free cell instead of A (paper: off in Maze, on in Key-Chest)."""
+    """A map of your own, one line a row: # wall, . free, A start, and what a grid world needs (G; or K and C)."""
 
     time_limit: Count | None = None
-    """Steps after which an episode is cut off (paper: 200 in Maze, 500 in Key-Chest)."""
+    """Steps after which an episode is cut off (paper: 200 in Maze, 500 in the others)."""
+
+    random_action_prob: Fraction | None = None
+    """Grid worlds: chance that a step's action is replaced by a uniformly random one (paper: 0.25)."""
+
+    random_start: bool | None = None
+    """Grid worlds: start in a uniformly random free cell instead of A (paper: off in Maze, on in Key-Chest)."""
+
+    block_size: Positive | None = None
+    """Mazes of blocks: edge of a block."""
+
+    sigma: NonNegative | None = None
+    """Ants: standard deviation of the noise added to (x, y) after each step (paper: 0; 0.01, 0.05, 0.1)."""
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -220,7 +275,7 @@ class Config:
     k: Annotated[int, Field(ge=2)] = 10
     """Steps between subgoals (Table 1: high-level action frequency)."""
 
-    env: GridConfig = Field(default_factory=GridConfig)
+    env: EnvConfig = Field(default_factory=EnvConfig)
     manager: ManagerConfig = Field(default_factory=ManagerConfig)
     controller: ControllerConfig = Field(default_factory=ControllerConfig)
     adjacency: AdjacencyConfig = Field(default_factory=AdjacencyConfig)
@@ -252,11 +307,36 @@ class Config:
             "manager.buffer_windows",
             f"at least training.round_env_steps = {train.round_env_steps}, got {self.manager.buffer_windows}",
         )
+        if self.controller.learner == "td3":
+            self._check_td3()
+            return
         updates, every = train.round_env_steps // self.k, self.manager.value_every_gradient_steps
         _require(
             updates % every == 0,
             "manager.value_every_gradient_steps",
             f"a divisor of the {updates} manager updates of a round (training.round_env_steps / k), got {every}",
+        )
+
+    def _check_td3(self) -> None:
+        """What both levels by TD3 need."""
+        updates = self.training.round_env_steps * self.controller.updates_per_env_step / self.k
+        _require(
+            updates >= 1 and updates == int(updates),
+            "controller.updates_per_env_step",
+            f"such that a round of {self.training.round_env_steps} steps has a whole number of manager updates, 1/k as many, "
+            f"got {self.controller.updates_per_env_step}, which gives {updates:g}",
+        )
+        _require(
+            self.manager.subgoals == "relative",
+            "manager.subgoals",
+            f'"relative" where controller.learner is "td3", got {self.manager.subgoals!r}',
+        )
+        for name in ("candidates", "value_every_gradient_steps"):
+            value = getattr(self.manager, name)
+            _require(value == 1, f"manager.{name}", f'1 where controller.learner is "td3", got {value}')
+        steps, round_steps = self.controller.buffer_steps, self.training.round_env_steps
+        _require(
+            steps >= round_steps, "controller.buffer_steps", f"at least training.round_env_steps = {round_steps}, got {steps}"
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 import hrac
 from hrac import api
 from hrac.training import guards, log, loop, rounds
+from hrac.training.device import DeviceTraining
 from hrac.training.progress import Silent
 
 LAYOUT = "#####\n#A..#\n###.#\n#G..#\n#####"
@@ -152,7 +153,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been_killed(unbroken, tmp_path, modu
 def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monkeypatch):
     folder = tmp_path / "interrupted"
     count = 0
-    original = loop.Training.round
+    original = DeviceTraining.round
 
     def interrupting(self):
         nonlocal count
@@ -161,7 +162,7 @@ def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monk
         if count == 13:  # in the middle of an evaluation interval
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(loop.Training, "round", interrupting)
+    monkeypatch.setattr(DeviceTraining, "round", interrupting)
     outcome = _train(folder, seeds=2)
     assert not outcome.finished
     assert outcome.env_steps == 400 + 13 * 40
@@ -201,7 +202,7 @@ def test_a_nan_stops_the_run_and_says_what_where_and_when(tmp_path, monkeypatch)
 
 def test_a_weight_that_is_not_finite_is_never_saved(tmp_path, monkeypatch):
     folder = tmp_path / "inf"
-    original = loop.Training.round
+    original = DeviceTraining.round
 
     def poisoned(self):
         original(self)
@@ -212,7 +213,7 @@ def test_a_weight_that_is_not_finite_is_never_saved(tmp_path, monkeypatch):
             manager = part.agent.manager._replace(critics=(part.agent.manager.critics[0], broken))
             self.parts[0] = part._replace(agent=part.agent._replace(manager=manager))
 
-    monkeypatch.setattr(loop.Training, "round", poisoned)
+    monkeypatch.setattr(DeviceTraining, "round", poisoned)
     with pytest.raises(loop.DivergedError, match=r"agent\.manager\.critics\[1\].* of seed 0 is nan .* step 640"):
         _train(folder)
     _, facts = loop.checkpoint.load(folder / loop.CHECKPOINT, "checkpoint")
@@ -252,7 +253,7 @@ def test_runs_may_start_to_learn_at_different_times(tmp_path):
     config = api.tasks.config_for("maze", "hrac")
     changes = {name.replace("__", "."): value for name, value in TINY.items()} | {"seeds": [0, 1]}
     config = hrac.config.replace(config, changes)
-    training = loop.Training(config, api.tasks.make_env(config))
+    training = loop.prepare(config, api.tasks.make_env(config))
     training.pretrain()
     empty = jax.tree.map(np.array, training.parts[1].windows)
     for _ in range(5):  # the second run's buffer never fills

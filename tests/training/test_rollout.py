@@ -11,8 +11,8 @@ from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.envs.grid import Maze
 from hrac.training import evaluate, rollout, rounds
-from hrac.training.loop import subgoal_space
 from hrac.training.memory import TrajectoryMemory
+from hrac.training.spaces import subgoal_space
 
 CORRIDOR = "#######\n#A...G#\n#######"
 SMALL = {"k": 3, "manager.hidden": [8], "controller.hidden": [8], "adjacency.hidden": [8], "training.round_env_steps": 24}

@@ -31,7 +31,7 @@ class AgentState(NamedTuple):
     """All that is learned in one run."""
 
     manager: TD3State
-    controller: A2CState
+    controller: A2CState | TD3State
     adjacency: AdjacencyState
 
 
@@ -139,6 +139,7 @@ def learn(
     key: PRNGKeyArray, agent: AgentState, steps: ControllerStep, batches: Transition, space: SubgoalSpace, cfg: Config
 ) -> tuple[AgentState, Metrics]:
     """One controller update over a round's steps, then a manager update for each minibatch of windows (updates, batch)."""
+    assert isinstance(agent.controller, A2CState)
     controller, controller_metrics = a2c.update(agent.controller, steps, cfg.controller)
 
     every, settings, penalty = cfg.manager.value_every_gradient_steps, manager_settings(cfg), too_far(agent, space, cfg)

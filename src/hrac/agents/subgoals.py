@@ -21,6 +21,12 @@ class SubgoalSpace(NamedTuple):
     """Highest position."""
     displacement: bool = False
     """Whether the controller is shown absolute subgoals as displacements from where it stands."""
+    reach: float | None = None
+    """Relative subgoals are within +- this; None: the extent of the map."""
+    context: int = 0
+    """Numbers at an observation's end that only the manager sees."""
+    sees_position: bool = True
+    """Whether the controller sees where it is."""
 
     @property
     def dimensions(self) -> int:
@@ -39,6 +45,8 @@ class SubgoalSpace(NamedTuple):
     def bounds(self) -> tuple[Float[Array, " goal"], Float[Array, " goal"]]:
         """Lowest and highest subgoal."""
         low, high = jnp.asarray(self.low, jnp.float32), jnp.asarray(self.high, jnp.float32)
+        if self.relative and self.reach is not None:
+            return jnp.full_like(low, -self.reach), jnp.full_like(low, self.reach)
         return (low - high, high - low) if self.relative else (low, high)
 
     def perturb(self, key: PRNGKeyArray, subgoal: Float[Array, " goal"], sigma: float) -> Float[Array, " goal"]:
@@ -47,7 +55,9 @@ class SubgoalSpace(NamedTuple):
         return jnp.clip(subgoal + sigma * jax.random.normal(key, subgoal.shape), low, high)
 
     def uniform(self, key: PRNGKeyArray, position: Float[Array, " goal"]) -> Float[Array, " goal"]:
-        """A subgoal that asks for a uniformly random point of the map."""
+        """A subgoal that asks for a uniformly random point of the map, or of those within reach."""
+        if self.relative and self.reach is not None:
+            return jax.random.uniform(key, position.shape, minval=-self.reach, maxval=self.reach)
         low, high = jnp.asarray(self.low, jnp.float32), jnp.asarray(self.high, jnp.float32)
         point = low + jax.random.uniform(key, low.shape) * (high - low)
         return point - position if self.relative else point
@@ -59,6 +69,13 @@ class SubgoalSpace(NamedTuple):
     def shown(self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"]) -> Float[Array, " goal"]:
         """The subgoal as the controller sees it."""
         return self.target(subgoal, position) - position if self.displacement else subgoal
+
+    def controller_input(self, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, " seen"]:
+        """What the controller is given: the observation as far as it may see it, then the subgoal."""
+        seen = obs[: len(obs) - self.context]
+        if not self.sees_position:
+            seen = jnp.concatenate([jnp.zeros(self.dimensions, seen.dtype), seen[self.dimensions :]])
+        return jnp.concatenate([seen, self.shown(subgoal, self.phi(obs))])
 
     def transition(
         self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"], after: Float[Array, " goal"]

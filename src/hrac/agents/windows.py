@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from hrac.agents.a2c import ControllerStep, returns_to_window_end
 from hrac.agents.subgoals import SubgoalSpace, reached
@@ -23,7 +23,7 @@ class Trajectory(NamedTuple):
     obs: Float[Array, "*time obs"]
     subgoal: Float[Array, "*time goal"]
     """The subgoal the controller acted on."""
-    action: Int[Array, "*time"]
+    action: Shaped[Array, "*action"]
     reward: Float[Array, "*time"]
     next_obs: Float[Array, "*time obs"]
     """The true next observation, also where the episode ended."""
@@ -85,10 +85,12 @@ def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -
 
 
 def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, " time"]:
-    """1 where a step reached the subgoal it was taken for, else 0."""
+    """1 where a step reached the subgoal it was taken for, else 0; or minus the distance at which it left it."""
 
     def one(step: Trajectory) -> Array:
-        target = space.target(step.subgoal, space.phi(step.obs))
-        return reached(target, space.phi(step.next_obs), cfg.controller.reach_radius)
+        target, after = space.target(step.subgoal, space.phi(step.obs)), space.phi(step.next_obs)
+        if cfg.controller.intrinsic_reward == "distance":
+            return -jnp.linalg.norm(target - after)
+        return reached(target, after, cfg.controller.reach_radius).astype(jnp.float32)
 
-    return jax.vmap(one)(trajectory).astype(jnp.float32)
+    return jax.vmap(one)(trajectory)

@@ -139,3 +139,16 @@ class BatchEnvironment(Protocol):
     def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
         """Go on exactly from a snapshot."""
         ...
+
+
+@runtime_checkable
+class HostTask(Protocol):
+    """A task on the host, of which any number of copies can be made."""
+
+    def batch(self, num_envs: int, threads: int | None = None) -> BatchEnvironment:
+        """So many copies, on so many threads (None: one a core)."""
+        ...
+
+    def evaluation(self) -> "HostTask":
+        """The task as it is evaluated: success, where there is such a thing, terminates an episode."""
+        ...

@@ -20,12 +20,13 @@ from hrac.agents import a2c, hierarchy, td3
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.td3 import Transition
-from hrac.config import AdjacencyConfig, replace
+from hrac.config import AdjacencyConfig, ConfigError, replace
+from hrac.envs.base import HostTask
 from hrac.envs.layout import MOVES
 from hrac.experiments import tasks
 from hrac.runs import over_runs
 from hrac.training import replay
-from hrac.training.loop import Training
+from hrac.training.device import DeviceTraining
 
 
 def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
@@ -33,7 +34,10 @@ def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
     yield _machine()
     changes = {"seeds": list(range(seeds)), "manager.start_fraction": 0.02}  # learn from the start
     config = replace(tasks.config_for(task, "hrac"), changes)
-    run = Training(config, tasks.make_env(config))
+    env = tasks.make_env(config)
+    if isinstance(env, HostTask):
+        raise ConfigError(f"training on {task} is not measured yet; its environment is: hrac bench {task} --env-only")
+    run = DeviceTraining(config, env)
     seconds, _ = _timed(run.pretrain)
     yield f"pre-training of the adjacency network, compilation included: {seconds:.1f} s"
     steps = config.training.round_env_steps
@@ -66,7 +70,7 @@ def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
     yield f"peak memory: {peak_gigabytes():.2f} GB resident"
 
 
-def _learner(run: Training) -> Iterator[str]:
+def _learner(run: DeviceTraining) -> Iterator[str]:
     """How near the updates come to the machine's matrix-multiply rate."""
     config, part = run.config, run.parts[0]
     updates = config.training.round_env_steps // config.k
@@ -99,7 +103,7 @@ def _learner(run: Training) -> Iterator[str]:
         yield f"learner: {flops / seconds / 1e9:,.0f} GFLOP/s ({flops / seconds / rate:.0%}), {each:.2f} GFLOP a round and run"
 
 
-def _learner_flops(run: Training, updates: int, count: int) -> float:
+def _learner_flops(run: DeviceTraining, updates: int, count: int) -> float:
     """Floating-point operations of one run's updates in a round, as XLA counts them before it optimises."""
     agent = jax.tree.map(lambda leaf: leaf[0], run.parts[0].agent)
     obs, goal = run.env.obs_dim, run.space.dimensions

@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hrac.config import Config, ConfigError, GridConfig, replace
-from hrac.envs.base import Environment
+from hrac.config import Config, ConfigError, replace
+from hrac.envs.base import Environment, HostTask
 from hrac.envs.grid import KeyChest, Maze
 from hrac.envs.layout import LayoutError
+from hrac.envs.point import PointMaze
 from hrac.experiments import methods
 
 
@@ -15,30 +16,121 @@ class Task(NamedTuple):
     """What a name on the command line stands for."""
 
     summary: str
-    make: Callable[[GridConfig], Environment]
+    make: Callable[[dict[str, Any]], Environment | HostTask]
+    """From the fields of `EnvConfig` that are set."""
+    fields: tuple[str, ...]
+    """The fields of `EnvConfig` that it has a use for."""
     settings: dict[str, Any]
     """Where the task departs from the defaults of `Config`."""
 
 
-def _keywords(env: GridConfig) -> dict[str, Any]:
-    return {name: value for name, value in dataclasses.asdict(env).items() if value is not None}
+def _ant_maze(**changes: Any) -> HostTask:
+    from hrac.envs.ant.maze import AntMaze  # MuJoCo is imported only where it is needed
 
+    own: dict[str, Any] = {"target": "free", "evaluation_target": None} if {"layout", "block_size"} & set(changes) else {}
+    return AntMaze(**own, **changes)
+
+
+def _ant_maze_sparse(**changes: Any) -> HostTask:
+    from hrac.envs.ant.maze import SPARSE
+
+    return dataclasses.replace(SPARSE, **changes)
+
+
+def _ant_gather(**changes: Any) -> HostTask:
+    from hrac.envs.ant.gather import AntGather
+
+    return AntGather(**changes)
+
+
+GRID_FIELDS = ("layout", "time_limit", "random_action_prob", "random_start")
+TWO_TD3 = {
+    "manager.subgoals": "relative",
+    "manager.subgoal_range": 10.0,
+    "manager.candidates": 1,
+    "manager.noise_sigma": 1.0,
+    "manager.buffer_windows": 200_000,
+    "manager.start_fraction": 0.001,
+    "manager.batch_size": 128,
+    "manager.soft_update_rate": 0.005,
+    "manager.value_every_gradient_steps": 1,
+    "manager.critic_loss": "huber",
+    "manager.critic_weight_decay": 1e-4,
+    "manager.target_noise_sigma": 0.2,
+    "manager.correction_candidates": 10,
+    "controller.learner": "td3",
+    "controller.sees_position": False,
+    "controller.discount": 0.95,
+    "controller.intrinsic_reward": "distance",
+    "training.total_env_steps": 5_000_000,
+    "training.round_env_steps": 400,
+    "training.eval_every_env_steps": 50_000,
+    "training.checkpoint_every_env_steps": 250_000,
+    "training.eval_episodes": 50,
+}
+"""Tables 2 and 3 and the published code, for the ants."""
+
+POINT_MAZE = TWO_TD3 | {
+    "manager.subgoal_range": 4.0,
+    "manager.reward_scale": 0.1,
+    "manager.buffer_windows": 20_000,
+    "manager.start_fraction": 0.01,
+    "manager.batch_size": 64,
+    "manager.hidden": (64, 64),
+    "controller.hidden": (64, 64),
+    "controller.batch_size": 64,
+    "controller.noise_sigma": 0.2,
+    "controller.target_noise_sigma": 0.1,
+    "controller.target_noise_clip": 0.2,
+    "adjacency.pretrain_env_steps": 20_000,
+    "adjacency.update_every_env_steps": 20_000,
+    "training.total_env_steps": 300_000,
+    "training.eval_every_env_steps": 10_000,
+    "training.checkpoint_every_env_steps": 50_000,
+}
+"""Small networks and short runs: ours, not the paper's."""
 
 TASKS = {
     "maze": Task(
         "grid world, dense reward, 58 moves to the goal; best return 5.8",
-        lambda env: Maze(**_keywords(env)),
+        lambda changes: Maze(**changes),
+        GRID_FIELDS,
         {},
     ),
     "key-chest": Task(
         "grid world, sparse reward: fetch the key (+1), open the chest (+5); best return 6.0",
-        lambda env: KeyChest(**_keywords(env)),
+        lambda changes: KeyChest(**changes),
+        GRID_FIELDS,
         {
             "manager.noise_sigma": 5.0,
             "manager.buffer_windows": 20_000,
             "training.total_env_steps": 2_000_000,
             "training.envs_per_run": 10,
         },
+    ),
+    "point-maze": Task(
+        "a point in the U of Ant Maze, small networks: the ants' code in minutes",
+        lambda changes: PointMaze(**changes),
+        ("time_limit",),
+        POINT_MAZE,
+    ),
+    "ant-maze": Task(
+        "MuJoCo ant in a U-shaped corridor, dense reward; success at (0, 16) in evaluation",
+        lambda changes: _ant_maze(**changes),
+        ("layout", "block_size", "time_limit", "sigma"),
+        TWO_TD3 | {"manager.reward_scale": 0.1},
+    ),
+    "ant-maze-sparse": Task(
+        "MuJoCo ant in a winding corridor, random starts, sparse reward; success at (2, 9)",
+        lambda changes: _ant_maze_sparse(**changes),
+        ("time_limit", "sigma"),
+        TWO_TD3,
+    ),
+    "ant-gather": Task(
+        "MuJoCo ant that collects apples (+1) and avoids bombs (-1) by sight",
+        lambda changes: _ant_gather(**changes),
+        ("time_limit", "sigma"),
+        TWO_TD3 | {"controller.ends_with_window": True},
     ),
 }
 
@@ -50,10 +142,15 @@ def find(name: str) -> Task:
     return TASKS[name]
 
 
-def make_env(config: Config) -> Environment:
+def make_env(config: Config) -> Environment | HostTask:
     """The environment of a configuration; raises `ConfigError`."""
+    task = find(config.task)
+    changes = {name: value for name, value in dataclasses.asdict(config.env).items() if value is not None}
+    for name in changes:
+        if name not in task.fields:
+            raise ConfigError(f"env.{name}: {config.task} has no use for it. It has for: {', '.join(task.fields)}")
     try:
-        return find(config.task).make(config.env)
+        return task.make(changes)
     except LayoutError as error:
         raise ConfigError(f"env.layout: {error}") from None
 

@@ -82,7 +82,7 @@ def subgoal_numbers(
     subgoal: Float[Array, "time goal"],
     next_obs: Float[Array, "time obs"],
     agent: AgentState,
-    env: Environment,
+    env: Environment | None,
     space: SubgoalSpace,
     cfg: Config,
 ) -> dict[str, Float[Array, " time"]]:

@@ -10,12 +10,14 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from hrac import config as configs
-from hrac.agents import hierarchy
+from hrac.agents import continuous, hierarchy
+from hrac.agents.continuous import ActionBox
 from hrac.agents.hierarchy import AgentState
-from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
-from hrac.envs.base import Environment
+from hrac.envs.base import Environment, HostTask
 from hrac.training import checkpoint
+from hrac.training.acting import Actors, Hierarchy
+from hrac.training.spaces import host_subgoal_space, subgoal_space
 
 FOLDER = "policy"
 
@@ -40,9 +42,8 @@ def read(path: Path) -> tuple[checkpoint.Arrays, Config, int]:
     return arrays, configs.from_dict(facts["config"]), int(facts["seed"])
 
 
-def agent_from(arrays: checkpoint.Arrays, path: Path, env: Environment, space: SubgoalSpace, config: Config) -> AgentState:
-    """An agent that can act as the saved one did; what only learning needs is untrained. Raises `CheckpointError`."""
-    blank = hierarchy.init(jax.random.key(0), env.obs_dim, env.num_actions, space, config)
+def agent_from(arrays: checkpoint.Arrays, path: Path, blank: AgentState) -> AgentState:
+    """An agent that can act as the saved one did; what only learning needs is that of a blank one. Raises `CheckpointError`."""
     actor, controller, embedding = checkpoint.unflatten(arrays, _acting_part(blank), "agent", path)
     return jax.device_put(
         AgentState(
@@ -63,8 +64,10 @@ class Policy:
     Call `reset()` when an episode begins and `act(observation)` at each step.
     """
 
-    def __init__(self, agent: AgentState, env: Environment, space: SubgoalSpace, config: Config, seed: int) -> None:
-        self.agent, self.env, self.space, self.config, self.seed = agent, env, space, config, seed
+    def __init__(self, arrays: checkpoint.Arrays, path: Path, env: Environment, config: Config, seed: int) -> None:
+        self.env, self.space, self.config, self.seed = env, subgoal_space(env, config), config, seed
+        blank = hierarchy.init(jax.random.key(0), env.obs_dim, env.num_actions, self.space, config)
+        self.agent = agent_from(arrays, path, blank)
         self._key = jax.random.key(seed)
         self._act = jax.jit(self._act_once)
         self.reset()
@@ -102,3 +105,50 @@ class Policy:
         carried = self.space.transition(subgoal, self.space.phi(before), self.space.phi(obs))
         subgoal = jnp.where(due, hierarchy.propose_greedy(agent, obs, self.space), carried)
         return hierarchy.act(key, agent, obs, subgoal, self.space), subgoal
+
+
+class HostPolicy:
+    """A trained agent of two TD3 levels for a plain Gymnasium loop; like `Policy`, with actions that are arrays."""
+
+    def __init__(self, arrays: checkpoint.Arrays, path: Path, task: HostTask, config: Config, seed: int) -> None:
+        self.task, self.config, self.seed, one = task, config, seed, task.batch(1, 1)
+        self.space, actions = host_subgoal_space(one, config), ActionBox(one.action_low, one.action_high)
+        self.obs_dim, self.context_dim = one.obs_dim, one.context_dim
+        blank = continuous.init(jax.random.key(0), one.obs_dim + one.context_dim, self.space, actions, config)
+        self.agent = agent_from(arrays, path, blank)
+        self.actors = Actors.of(jax.tree.map(lambda leaf: leaf[None], self.agent))
+        self.hierarchy = Hierarchy(self.space, actions)
+        self.reset()
+
+    def reset(self, seed: int | None = None) -> None:
+        """Begin an episode: a subgoal is due. (Nothing is drawn, so the seed changes nothing.)"""
+        self._clock = 0
+        self._subgoal = np.zeros((1, 1, self.space.dimensions), np.float32)
+        self._obs = np.zeros((1, 1, self.obs_dim + self.context_dim), np.float32)
+
+    @property
+    def target(self) -> NDArray[np.float32]:
+        """The point of goal space that the present subgoal asks for."""
+        return self._obs[0, 0, : self.space.dimensions] + self._subgoal[0, 0]
+
+    def act(self, observation: Any) -> NDArray[np.float32]:
+        """The action for an observation: an array, or a dictionary with `observation` and `desired_goal`."""
+        obs = self._read(observation)
+        if self._clock == 0:
+            self._subgoal = self.hierarchy.propose(self.actors, obs)
+        else:
+            self._subgoal = self.hierarchy.carry_on(self._subgoal, self._obs, obs)
+        self._obs = obs
+        self._clock = (self._clock + 1) % self.config.k
+        return self.hierarchy.act(self.actors, obs, self._subgoal)[0, 0]
+
+    def _read(self, observation: Any) -> NDArray[np.float32]:
+        if isinstance(observation, dict):
+            observation = np.concatenate([observation["observation"], observation["desired_goal"]])
+        obs, size = np.asarray(observation, np.float32), self.obs_dim + self.context_dim
+        if obs.shape != (size,):
+            form = "" if self.context_dim == 0 else ' (or a dictionary with "observation" and "desired_goal")'
+            raise ValueError(f"observation must have shape ({size},){form}, got {obs.shape}")
+        if not np.isfinite(obs).all():
+            raise ValueError(f"observation must be finite, got {obs}")
+        return obs[None, None]

@@ -67,8 +67,8 @@ def round_(
 
     per_copy = functools.partial(jax.vmap, in_axes=1, out_axes=0)
     windows, ended = per_copy(lambda t: manager_windows(t, cfg))(trajectory)
-    buffer = replay.extend(run.windows, _flat(windows), _flat(ended))
-    steps = _flat(per_copy(lambda t: controller_steps(t, space, cfg))(trajectory))
+    buffer = replay.extend(run.windows, flat(windows), flat(ended))
+    steps = flat(per_copy(lambda t: controller_steps(t, space, cfg))(trajectory))
 
     def learn(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
         updates = cfg.training.round_env_steps // cfg.k
@@ -91,13 +91,13 @@ def round_(
     return RunState(agent, buffer, live), metrics, visited
 
 
-def _flat(tree: Tree) -> Tree:
+def flat(tree: Tree) -> Tree:
     """Join the two leading axes."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tree)
 
 
 def acting_metrics(
-    collected: Collected, agent: AgentState, env: Environment, space: SubgoalSpace, cfg: Config
+    collected: Collected, agent: AgentState, env: Environment | None, space: SubgoalSpace, cfg: Config
 ) -> dict[str, Mean]:
     """What the round's behaviour was like: see docs/metrics.md."""
     new: Trajectory = jax.tree.map(lambda leaf: leaf[cfg.k :], collected.trajectory)
@@ -115,7 +115,7 @@ def acting_metrics(
         # Measured for as many windows as a round usually has twice over, not for every step: it is not free.
         count = 2 * cfg.training.round_env_steps // cfg.k
         (index,) = jnp.nonzero(mask.reshape(-1), size=count, fill_value=-1)
-        some = jax.tree.map(lambda leaf, i=index: leaf[i], _flat(new))
+        some = jax.tree.map(lambda leaf, i=index: leaf[i], flat(new))
         numbers = evaluate.subgoal_numbers(some.obs, some.subgoal, some.next_obs, agent, env, space, cfg)
         means |= {f"train/{name}": evaluate.mean_where(index >= 0, numbers[name]) for name in names if name in numbers}
     return means

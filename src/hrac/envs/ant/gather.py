@@ -76,6 +76,10 @@ class AntGather:
             Wall((middle, 0.0, 0.0), across),
         )
 
+    def evaluation(self) -> "AntGather":
+        """The same."""
+        return self
+
     def batch(self, num_envs: int, threads: int | None = None) -> "GatherBatch":
         """So many copies of it, on so many threads (None: one a core)."""
         return GatherBatch(self, num_envs, threads)

@@ -116,13 +116,13 @@ class AntMazeEnv(AntEnv):
     def compute_reward(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
         """The reward for being at one position or several when the target is another (GoalEnv convention)."""
         achieved, desired = np.broadcast_arrays(np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64))
-        rewards = self.batch.reward(achieved.reshape(-1, 2), desired.reshape(-1, 2)).reshape(achieved.shape[:-1])
+        rewards = self.batch.definition.rewards(achieved.reshape(-1, 2), desired.reshape(-1, 2)).reshape(achieved.shape[:-1])
         return float(rewards) if rewards.ndim == 0 else rewards
 
     def compute_terminated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
         """Whether being there ends an episode (GoalEnv convention)."""
         achieved, desired = np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64)
-        ended = self.batch.success(achieved, desired) & self.batch.definition.ends_on_success
+        ended = self.batch.definition.success(achieved, desired) & self.batch.definition.ends_on_success
         return bool(ended) if np.ndim(ended) == 0 else ended
 
     def compute_truncated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> bool:

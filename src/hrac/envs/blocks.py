@@ -1,0 +1,140 @@
+"""Mazes of blocks with a target in them, whatever walks there: the map, where to start, what is worth what."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hrac.envs import layout as layouts
+
+Numbers: TypeAlias = NDArray[np.float64]
+Point: TypeAlias = tuple[float, float]
+RewardRule: TypeAlias = Callable[[Numbers, Numbers], Numbers]
+"""From positions (n, 2) and targets (n, 2) to rewards (n,)."""
+
+Maze = TypeVar("Maze", bound="BlockMaze")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockMaze:
+    """A maze of blocks; the defaults are those of Ant Maze. The origin is the centre of the first start block."""
+
+    layout: str = "#####\n#A..#\n###.#\n#...#\n#####"
+    """The map, one line a row: `#` wall, `.` free, `A` free and a possible start. x grows along a row, y from row to row."""
+
+    block_size: float = 8.0
+    """Edge of a block. Walls are half as high."""
+
+    target: Point | tuple[Point, Point] | Literal["free"] = ((-4.0, -4.0), (20.0, 20.0))
+    """Where the target is: a point (x, y), a rectangle ((x, y), (x, y)) to draw it from, or "free", anywhere but in walls."""
+
+    reward: Literal["distance", "sparse"] | RewardRule = "distance"
+    """Minus the distance to the target; or 1 within `success_radius` of it, else 0; or a function of your own."""
+
+    success_radius: float = 5.0
+    """Success is to be nearer to the target than this."""
+
+    ends_on_success: bool = False
+    """Whether success terminates an episode (on Ant Maze in evaluation, not in training)."""
+
+    shows_target: bool = True
+    """Whether an agent is told the target."""
+
+    evaluation_target: Point | None = (0.0, 16.0)
+    """Where the target is when an agent is evaluated; None: as in training."""
+
+    time_limit: int = 500
+    """Steps after which an episode is truncated."""
+
+    def __post_init__(self) -> None:
+        for name in ("block_size", "success_radius", "time_limit"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if not callable(self.reward) and self.reward not in ("distance", "sparse"):
+            raise ValueError(f'reward must be "distance", "sparse" or a function, got {self.reward!r}')
+        if not (isinstance(self.target, str) and self.target == "free"):
+            object.__setattr__(self, "target", _checked_target("target", self.target))
+        if self.evaluation_target is not None:
+            object.__setattr__(self, "evaluation_target", _checked_target("evaluation_target", self.evaluation_target))
+        if not (self.grid == "A").any():
+            raise layouts.LayoutError("'A' stands nowhere: at least one block to start in is needed")
+        layouts.distances(self.grid, "A")
+
+    @cached_property
+    def grid(self) -> np.ndarray:
+        """The map's characters (rows, columns)."""
+        return layouts.read(self.layout, "A")
+
+    @cached_property
+    def starts(self) -> Numbers:
+        """Centres of the blocks to start in (starts, 2)."""
+        return self.centres(self.grid == "A")
+
+    @cached_property
+    def free(self) -> Numbers:
+        """Centres of all blocks that are no wall (blocks, 2)."""
+        return self.centres(self.grid != "#")
+
+    @property
+    def bounds(self) -> tuple[Point, Point]:
+        """Lowest and highest position in a free block."""
+        edge = self.block_size / 2
+        return tuple((self.free.min(axis=0) - edge).tolist()), tuple((self.free.max(axis=0) + edge).tolist())
+
+    def centres(self, blocks: NDArray[np.bool_]) -> Numbers:
+        """Centres of the blocks of a mask (rows, columns)."""
+        origin = np.argwhere(self.grid == "A")[0]
+        return (np.argwhere(blocks) - origin)[:, ::-1] * float(self.block_size)
+
+    def in_wall(self, positions: Numbers) -> NDArray[np.bool_]:
+        """Whether positions (n, 2) are in a wall block, or outside of the map."""
+        origin = np.argwhere(self.grid == "A")[0]
+        column, row = np.floor(positions / self.block_size + 0.5).astype(np.int64).T + origin[::-1, None]
+        rows, columns = self.grid.shape
+        outside = (row < 0) | (row >= rows) | (column < 0) | (column >= columns)
+        return outside | (self.grid[np.clip(row, 0, rows - 1), np.clip(column, 0, columns - 1)] == "#")
+
+    def draw_target(self, rng: np.random.Generator) -> Numbers:
+        """An episode's target."""
+        if isinstance(self.target, str):
+            edge = self.block_size / 2
+            return rng.choice(self.free) + rng.uniform(-edge, edge, 2)
+        low, high = np.broadcast_to(self.target, (2, 2))
+        return rng.uniform(low, high)
+
+    def rewards(self, positions: Numbers, targets: Numbers) -> Numbers:
+        """What being at positions (n, 2) is worth when the targets are (n, 2)."""
+        if callable(self.reward):
+            return np.asarray(self.reward(positions, targets), np.float64)
+        distance = _distance(positions, targets)
+        return -distance if self.reward == "distance" else (distance < self.success_radius).astype(np.float64)
+
+    def success(self, positions: Numbers, targets: Numbers) -> NDArray[np.bool_]:
+        """Whether positions (n, 2) are near enough to targets (n, 2)."""
+        return _distance(positions, targets) < self.success_radius
+
+    def evaluation(self: Maze) -> Maze:
+        """The maze as it is evaluated: success ends an episode."""
+        target = self.target if self.evaluation_target is None else self.evaluation_target
+        return dataclasses.replace(self, target=target, ends_on_success=True)
+
+
+def _distance(positions: Numbers, targets: Numbers) -> Numbers:
+    return np.sqrt(np.square(positions - targets).sum(axis=-1))
+
+
+def _checked_target(name: str, target: Any) -> Any:
+    """The same as nested tuples of floats."""
+    try:
+        array = np.asarray(target, np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.shape not in ((2,), (2, 2)) or not np.isfinite(array).all() or (np.diff(np.atleast_2d(array), axis=0) < 0).any():
+        raise ValueError(f'{name} must be (x, y), ((x low, y low), (x high, y high)) or "free", got {target!r}')
+    return tuple(array.tolist()) if array.ndim == 1 else tuple(map(tuple, array.tolist()))

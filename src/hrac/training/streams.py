@@ -1,0 +1,14 @@
+"""The random streams of a run."""
+
+import enum
+
+
+class Stream(enum.IntEnum):
+    """Separate random streams of a run, so that evaluating more does not change what is learned."""
+
+    INIT = 0
+    ACT = 1
+    LEARN = 2
+    EVAL = 3
+    WANDER = 4
+    PAIRS = 5
