@@ -1,6 +1,7 @@
 """The ant tasks for Gymnasium, one ant at a time; `vector.py` has many."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import gymnasium
@@ -59,11 +60,13 @@ class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Begin an episode."""
         super().reset(seed=seed)
         check_options(options, self.options)
+        choice = None if options is None or "target" not in options else checked_targets(options["target"], ((2,),))
         if seed is None and not self._seeded:
             seed = int(self.np_random.integers(2**63 - 1))
         self._seeded = True
         obs = self.batch.reset(seeds=None if seed is None else [seed])
-        self._choose(options or {})
+        if choice is not None and isinstance(self.batch, MazeBatch):
+            self.batch.targets[:] = choice
         return self._observation(obs), self._info()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -95,9 +98,6 @@ class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def _info(self) -> dict[str, Any]:
         return {name: values[0].item() for name, values in self.batch.info(self.batch.everyone).items()}
 
-    def _choose(self, options: dict[str, Any]) -> None:
-        """Apply the options of a reset."""
-
 
 class AntMazeEnv(AntEnv):
     """`hrac/AntMaze-v0`: walk to a target in a U-shaped corridor; see `AntEnv`, and `hrac.envs.ant.maze.AntMaze`.
@@ -115,23 +115,16 @@ class AntMazeEnv(AntEnv):
 
     def compute_reward(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
         """The reward for being at one position or several when the target is another (GoalEnv convention)."""
-        achieved, desired = np.broadcast_arrays(np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64))
-        rewards = self.batch.definition.rewards(achieved.reshape(-1, 2), desired.reshape(-1, 2)).reshape(achieved.shape[:-1])
-        return float(rewards) if rewards.ndim == 0 else rewards
+        return _for_goals(self.batch.definition.rewards, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
         """Whether being there ends an episode (GoalEnv convention)."""
-        achieved, desired = np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64)
-        ended = self.batch.definition.success(achieved, desired) & self.batch.definition.ends_on_success
-        return bool(ended) if np.ndim(ended) == 0 else ended
+        definition = self.batch.definition
+        return _for_goals(lambda a, b: definition.success(a, b) & definition.ends_on_success, achieved_goal, desired_goal)
 
-    def compute_truncated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> bool:
+    def compute_truncated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
         """Never: the time limit knows nothing of goals (GoalEnv convention)."""
-        return False
-
-    def _choose(self, options: dict[str, Any]) -> None:
-        if "target" in options:
-            self.batch.targets[:] = checked_targets(options["target"], ((2,),))
+        return _for_goals(lambda a, _: np.zeros(len(a), bool), achieved_goal, desired_goal)
 
 
 class AntMazeSparseEnv(AntMazeEnv):
@@ -157,6 +150,13 @@ class AntGatherEnv(AntEnv):
     def set_objects(self, objects: ArrayLike) -> None:
         """Replace all objects by others: rows of (x, y, kind), kind 0 an apple, 1 a bomb."""
         self.batch.put_objects(0, objects)
+
+
+def _for_goals(rule: Callable[[Numbers, Numbers], NDArray[Any]], achieved_goal: ArrayLike, desired_goal: ArrayLike) -> Any:
+    """A rule for rows of positions and targets, applied to one pair (a plain number comes back) or to any array of pairs."""
+    achieved, desired = np.broadcast_arrays(np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64))
+    result = rule(achieved.reshape(-1, 2), desired.reshape(-1, 2)).reshape(achieved.shape[:-1])
+    return result.item() if result.ndim == 0 else result
 
 
 def changed(definition: Any, changes: dict[str, Any]) -> Any:

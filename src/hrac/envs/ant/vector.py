@@ -52,11 +52,14 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         self.single_observation_space, self.single_action_space = spaces_of(self.batch)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        modes = {mode.value: mode for mode in AutoresetMode}
+        if autoreset_mode not in (*modes, *modes.values()):
+            raise ValueError(f"autoreset_mode must be one of {', '.join(modes)}, got {autoreset_mode!r}")
         self.metadata = type(self).metadata | {"autoreset_mode": AutoresetMode(autoreset_mode)}
         self.subgoals: ArrayLike | None = None
         self._viewer = Viewer(self.batch, render_mode, camera, width, height)
         self._ended = np.zeros(num_envs, bool)
-        self._seeded = False
+        self._seeded = np.zeros(num_envs, bool)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -66,12 +69,12 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         check_options(options, (*self.single.options, "reset_mask"))
         options = options or {}
         mask = _checked_mask(options.get("reset_mask", np.ones(self.num_envs, bool)), self.num_envs)
-        rows = np.flatnonzero(mask)
+        rows, targets = np.flatnonzero(mask), None
+        if "target" in options:
+            targets = checked_targets(options["target"], ((2,), (self.num_envs, 2)))
         self._reset(rows, seed)
         self._ended[rows] = False
-        if "target" in options:
-            assert isinstance(self.batch, MazeBatch)
-            targets = checked_targets(options["target"], ((2,), (self.num_envs, 2)))
+        if targets is not None and isinstance(self.batch, MazeBatch):
             self.batch.targets[rows] = np.broadcast_to(targets, (self.num_envs, 2))[rows]
         everyone = self.batch.everyone
         return packed(self.batch, self.batch.observe(), everyone), _masked(self.batch.info(rows), rows, self.num_envs)
@@ -114,18 +117,17 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         self._viewer.close()
 
     def _reset(self, rows: NDArray[np.int64], seed: int | list[int | None] | None) -> None:
-        if seed is None and not self._seeded:
-            seed = int(self.np_random.integers(2**62))
-        self._seeded = True
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-        if seeds is None:
-            self.batch.reset(rows)
-            return
+        given = [None] * self.num_envs if seed is None else seed
+        seeds = [given + i for i in range(self.num_envs)] if isinstance(given, int) else list(given)
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed must be a number, or {self.num_envs} of them (one for each copy), got {len(seeds)}")
-        for given in (True, False):
-            if chosen := [row for row in rows.tolist() if (seeds[row] is not None) is given]:
-                self.batch.reset(chosen, seeds=[seeds[row] for row in chosen] if given else None)
+        for row in rows[~self._seeded[rows]].tolist():
+            if seeds[row] is None:
+                seeds[row] = int(self.np_random.integers(2**63 - 1))
+        self._seeded[rows] = True
+        for new in (True, False):
+            if chosen := [row for row in rows.tolist() if (seeds[row] is not None) is new]:
+                self.batch.reset(chosen, seeds=[seeds[row] for row in chosen] if new else None)
 
     def _step_or_reset(self, actions: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_], NDArray[np.bool_]]:
         """Gymnasium's "NextStep": copies that ended are reset instead, whatever their action."""
