@@ -34,7 +34,7 @@ def test_the_correction_chooses_what_the_published_code_chooses(golden):
     actions = jnp.asarray(data["actions"], jnp.float32)
     stretches = Stretch(window, states[:, :-1], actions, jnp.ones(actions.shape[:2], bool))
     draws = jnp.asarray(data["random_candidates"], jnp.float32)
-    chosen = jax.vmap(lambda d, s: continuous.correct(d, controller, s, ANT_SPACE, TORQUES))(draws, stretches)
+    chosen = continuous.correct(draws, controller, stretches, ANT_SPACE, TORQUES)
     np.testing.assert_allclose(chosen, data["chosen"], rtol=1e-5, atol=1e-5)
 
 
@@ -57,9 +57,9 @@ def test_the_correction_looks_only_at_the_steps_there_were():
     made, so 3 wins without the third step. With it (-4 was made) the errors of the third are 4.0 (stored: tanh 0, so 1.0;
     drawn: tanh -3, so 0.0), and of the first two: stored 0.001 + 0.041, drawn 3.1 + 3.7: the stored one wins.
     """
-    draws = jnp.array([[-1.0]])
-    assert continuous.correct(draws, _follow, _line_stretch(False), LINE, PUSH)[0] == 3.0
-    assert continuous.correct(draws, _follow, _line_stretch(True), LINE, PUSH)[0] == 2.0
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), _line_stretch(False), _line_stretch(True))
+    chosen = continuous.correct(jnp.full((2, 1, 1), -1.0), _follow, both, LINE, PUSH)
+    np.testing.assert_array_equal(chosen, [[3.0], [2.0]])
 
 
 def test_random_candidates_are_spread_by_half_the_range_around_the_displacement():

@@ -102,24 +102,31 @@ def controller_transitions(trajectory: Trajectory, space: SubgoalSpace, cfg: Con
 
 
 def correct(
-    draws: Float[Array, "candidates goal"], controller: MLP, stretch: Stretch, space: SubgoalSpace, actions: ActionBox
-) -> Float[Array, " goal"]:
-    """The subgoal that best explains, for the present controller, what was done in a window (HIRO's correction).
+    draws: Float[Array, "batch candidates goal"], controller: MLP, batch: Stretch, space: SubgoalSpace, actions: ActionBox
+) -> Float[Array, "batch goal"]:
+    """The subgoals that best explain, for the present controller, what was done in windows (HIRO's correction).
 
     Candidates are the stored subgoal, the displacement achieved, and `draws`. Each is carried along the window by h; the one
     whose actions come closest to those taken (squared error, summed over the window) is chosen.
     """
-    achieved = space.phi(stretch.window.next_obs) - space.phi(stretch.window.obs)
-    candidates = jnp.concatenate([stretch.window.action[None], achieved[None], draws])
+    achieved = jax.vmap(space.phi)(batch.window.next_obs) - jax.vmap(space.phi)(batch.window.obs)
+    candidates = jnp.concatenate([batch.window.action[:, None], achieved[:, None], draws], axis=1)
 
-    def error(obs: Array, action: Array, inside: Array, candidate: Array) -> Array:
-        subgoal = space.transition(candidate, space.phi(stretch.window.obs), space.phi(obs))
-        chosen = td3.act(controller, space.controller_input(obs, subgoal), actions)
-        return jnp.where(inside, jnp.sum((chosen - action) ** 2), 0.0)
+    def error(candidate: Array, stretch: Stretch) -> Array:
+        start = space.phi(stretch.window.obs)
 
-    over_steps = jax.vmap(error, (0, 0, 0, None))
-    errors = jax.vmap(over_steps, (None, None, None, 0))(stretch.obs, stretch.action, stretch.inside, candidates)
-    return candidates[jnp.argmin(jnp.sum(errors, axis=1))]
+        def at(obs: Array, action: Array, inside: Array) -> Array:
+            subgoal = space.transition(candidate, start, space.phi(obs))
+            chosen = td3.act(controller, space.controller_input(obs, subgoal), actions)
+            return jnp.where(inside, jnp.sum((chosen - action) ** 2), 0.0)
+
+        return jnp.sum(jax.vmap(at)(stretch.obs, stretch.action, stretch.inside))
+
+    # A CPU's cache holds the work on one candidate; an accelerator is kept busy by all of them at once.
+    at_once = 1 if jax.default_backend() == "cpu" else candidates.shape[1]
+    over_batch = jax.vmap(error)
+    errors = jax.lax.map(lambda c: over_batch(c, batch), jnp.swapaxes(candidates, 0, 1), batch_size=at_once)
+    return jax.vmap(lambda options, wrong: options[jnp.argmin(wrong)])(candidates, errors.T)
 
 
 def draw_candidates(
@@ -160,7 +167,7 @@ def learn_manager(
         window, metrics = batch.window, {}
         if cfg.manager.correction_candidates > 0:
             draws = draw_candidates(key_draw, batch, space, cfg)
-            corrected = jax.vmap(lambda d, s: correct(d, agent.controller.actor, s, space, actions))(draws, batch)
+            corrected = correct(draws, agent.controller.actor, batch, space, actions)
             metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))
             window = window._replace(action=corrected)
         manager, numbers = td3.update(key_update, manager, window, space, penalty, settings)

@@ -130,11 +130,11 @@ class AntBatch(ABC):
             raise RuntimeError(f"reset copies {asleep[:5].tolist()} before stepping them")
         self._ctrl[rows] = self._checked_actions(actions, len(rows))
         self.physics.step(None if ids is None else rows, nstep=body.FRAME_SKIP)
-        self._check_stability(rows)
         if self.sigma > 0:
             self.qpos[rows, :2] += self.sigma * self.noise[rows, self.steps[rows] % self.time_limit]
         self.steps[rows] += 1
         reward, terminated = self._outcome(rows)
+        self._check_stability(rows)
         truncated = (self.steps[rows] >= self.time_limit) & ~terminated
         return BatchStep(self.observe(rows), reward, terminated, truncated)
 
@@ -170,9 +170,11 @@ class AntBatch(ABC):
         """Go on from a snapshot of the same task with as many copies."""
         present = self.snapshot()
         for name, array in present.items():
-            if name not in snapshot or snapshot[name].shape[:1] != array.shape[:1]:
+            axes = None if name == "noise" else 1  # objects may have been added
+            if name not in snapshot or snapshot[name].shape[:axes] != array.shape[:axes]:
                 raise ValueError(f"the snapshot is not of {self.num_envs} copies of this task: {name!r} does not fit")
         self.physics.state[...] = snapshot["physics"]
+        self.physics.warning[...] = 0
         for name in present.keys() - {"physics"}:
             setattr(self, name, snapshot[name].copy())
 
@@ -208,11 +210,14 @@ class AntBatch(ABC):
     # Checks
 
     def _rows(self, ids: ArrayLike | None) -> Ids:
-        """Copies by number, or by a mask of all."""
+        """Copies by number, in order, or by a mask of all."""
         if ids is None:
             return self.everyone
         array = np.atleast_1d(np.asarray(ids))
-        return self.everyone[array] if array.dtype == np.bool_ else array.astype(np.int64)
+        rows = self.everyone[array] if array.dtype == np.bool_ else array.astype(np.int64)
+        if rows.size and (rows[0] < 0 or rows[-1] >= self.num_envs or (np.diff(rows) <= 0).any()):
+            raise ValueError(f"ids must be different copies from 0 to {self.num_envs - 1}, in order, got {ids!r}")
+        return rows
 
     def _checked_actions(self, actions: ArrayLike, count: int) -> Numbers:
         array = np.asarray(actions, np.float64)
