@@ -1,11 +1,12 @@
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 
 from hrac.config import Config, ConfigError, field_names, from_dict, load, replace, to_dict
-from hrac.experiments.tasks import config_for
+from hrac.experiments.tasks import config_for, make_env
 
 
 def value_of(config, name):
@@ -229,7 +230,6 @@ PAPER = {  # Table 1 (discrete tasks: Maze where it differs), Table 3 (adjacency
     "adjacency.update_every_env_steps": 50_000,
     "adjacency.update_epochs": 25,
     "adjacency.embedding_dim": 32,
-    "env.random_action_prob": 0.25,
 }
 
 
@@ -241,6 +241,90 @@ def test_defaults_are_the_papers(name):
 def test_key_chest_has_the_papers_own_buffer_and_noise():
     manager = config_for("key-chest", "hrac").manager
     assert (manager.buffer_windows, manager.noise_sigma) == (20_000, 5.0)
+
+
+ANTS = {  # Table 2 (continuous tasks), HRAC details, and what only the published code says
+    "manager.subgoals": "relative",
+    "manager.subgoal_range": 10.0,
+    "manager.actor_learning_rate": 0.0001,
+    "manager.critic_learning_rate": 0.001,
+    "manager.buffer_windows": 200_000,
+    "manager.batch_size": 128,
+    "manager.soft_update_rate": 0.005,
+    "manager.value_every_gradient_steps": 1,
+    "manager.discount": 0.99,
+    "manager.noise_sigma": 1.0,
+    "manager.eta": 20.0,
+    "manager.critic_loss": "huber",
+    "manager.critic_weight_decay": 1e-4,
+    "manager.target_noise_sigma": 0.2,
+    "manager.target_noise_clip": 0.5,
+    "manager.correction_candidates": 10,
+    "controller.learner": "td3",
+    "controller.learning_rate": 0.0001,
+    "controller.critic_learning_rate": 0.001,
+    "controller.buffer_steps": 200_000,
+    "controller.batch_size": 128,
+    "controller.soft_update_rate": 0.005,
+    "controller.discount": 0.95,
+    "controller.noise_sigma": 1.0,
+    "controller.target_noise_sigma": 0.2,
+    "controller.target_noise_clip": 0.5,
+    "controller.critic_weight_decay": 1e-4,
+    "controller.sees_position": False,
+    "controller.intrinsic_reward": "distance",
+    "controller.updates_per_env_step": 1.0,
+    "k": 10,
+    "training.eval_episodes": 50,
+}
+
+
+@pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather"])
+@pytest.mark.parametrize("name", ANTS)
+def test_the_ants_have_the_papers_settings(task, name):
+    assert value_of(config_for(task, "hrac"), name) == ANTS[name]
+
+
+@pytest.mark.parametrize(
+    ("task", "reward_scale", "ends_with_window"),
+    [("ant-maze", 0.1, False), ("ant-maze-sparse", 1.0, False), ("ant-gather", 1.0, True)],
+)
+def test_the_ants_differ_where_the_paper_says_so(task, reward_scale, ends_with_window):
+    config = config_for(task, "hrac")
+    assert (config.manager.reward_scale, config.controller.ends_with_window) == (reward_scale, ends_with_window)
+    assert config.training.round_env_steps <= 500  # acting policies must not be older
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"manager.subgoals": "absolute"}, 'manager.subgoals must be "relative" where controller.learner is "td3"'),
+        ({"manager.candidates": 20}, 'manager.candidates must be 1 where controller.learner is "td3", got 20'),
+        ({"controller.updates_per_env_step": 0.001}, "controller.updates_per_env_step must be such that a round of 400 steps"),
+        ({"controller.buffer_steps": 100}, "controller.buffer_steps must be at least training.round_env_steps = 400, got 100"),
+    ],
+)
+def test_two_td3_levels_refuse_what_they_cannot_do(changes, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        replace(config_for("ant-maze", "hrac"), changes)
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "value"), [("maze", "sigma", 0.1), ("ant-maze", "random_start", True), ("ant-gather", "layout", "#")]
+)
+def test_a_field_that_the_task_has_no_use_for_is_refused(task, field, value):
+    with pytest.raises(ConfigError, match=rf"env\.{field}: {task} has no use for it\. It has for: "):
+        make_env(replace(config_for(task, "hrac"), {f"env.{field}": value}))
+
+
+def test_the_noise_of_the_ants_is_a_setting():
+    assert make_env(replace(config_for("ant-maze", "hrac"), {"env.sigma": 0.05})).sigma == 0.05
+
+
+def test_targets_are_anywhere_in_an_ant_maze_of_ones_own():
+    own = make_env(replace(config_for("ant-maze", "hrac"), {"env.layout": "####\n#A.#\n####"}))
+    assert (own.target, own.evaluation_target) == ("free", None)
+    assert own.evaluation().ends_on_success
 
 
 def test_a_pair_is_judged_adjacent_half_way_between_the_margins():

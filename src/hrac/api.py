@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hrac import config as configs
-from hrac.config import Config
+from hrac.config import Config, ConfigError
 from hrac.envs.base import HostTask
 from hrac.experiments import tasks
 from hrac.training import loop, playing, policies, progress, rounds
@@ -39,23 +39,25 @@ def train(
     seeds: int | Sequence[int] = 1,
     steps: int | None = None,
     out: str | Path | None = None,
+    minutes: float | None = None,
     display: Display | None = None,
     **settings: Any,
 ) -> Outcome:
     """Train a method on a task, with the paper's settings unless others are given.
 
-    `seeds` is how many (0, 1, ...) or which. Further settings are configuration fields with `__` for the dot:
-    `hrac.train("maze", manager__eta=5.0)`.
+    `seeds` is how many (0, 1, ...) or which. With `minutes` it stops, with a checkpoint, before they are over. Further settings
+    are configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
     """
     changes = {name.replace("__", "."): value for name, value in settings.items()}
     changes["seeds"] = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if steps is not None:
         changes["training.total_env_steps"] = steps
-    return run(configs.replace(tasks.config_for(task, method), changes), out, display)
+    return run(configs.replace(tasks.config_for(task, method), changes), out, display, minutes)
 
 
-def run(config: Config, out: str | Path | None = None, display: Display | None = None) -> Outcome:
+def run(config: Config, out: str | Path | None = None, display: Display | None = None, minutes: float | None = None) -> Outcome:
     """Train a configuration in a new run folder."""
+    _check_minutes(minutes)
     tasks.config_for(config.task, config.method)  # both names must exist
     env = tasks.make_env(config)
     folder = Path(out) if out is not None else _new_folder(config)
@@ -65,11 +67,14 @@ def run(config: Config, out: str | Path | None = None, display: Display | None =
         raise RunFolderError(f"{folder} is a file, a folder is needed")
     folder.mkdir(parents=True, exist_ok=True)
     _write_config(folder, config)
-    return loop.train(config, env, folder, display or progress.display(config.training.total_env_steps))
+    return loop.train(config, env, folder, display or progress.display(config.training.total_env_steps), minutes=minutes)
 
 
-def resume(folder: str | Path, steps: int | None = None, display: Display | None = None) -> Outcome:
-    """Go on with a run folder from its checkpoint, to the end or to `steps`."""
+def resume(
+    folder: str | Path, steps: int | None = None, display: Display | None = None, minutes: float | None = None
+) -> Outcome:
+    """Go on with a run folder from its checkpoint, to the end or to `steps`, or for some minutes."""
+    _check_minutes(minutes)
     folder = Path(folder)
     config = read_config(folder)
     if steps is not None and steps != config.training.total_env_steps:
@@ -80,7 +85,13 @@ def resume(folder: str | Path, steps: int | None = None, display: Display | None
         about = json.loads((folder / "config.json").read_text()) | {"config": configs.to_dict(config)}
         _write_json(folder / "config.json", about)
     env = tasks.make_env(config)
-    return loop.train(config, env, folder, display or progress.display(config.training.total_env_steps), resume=True)
+    shown = display or progress.display(config.training.total_env_steps)
+    return loop.train(config, env, folder, shown, resume=True, minutes=minutes)
+
+
+def _check_minutes(minutes: float | None) -> None:
+    if minutes is not None and not minutes > 0:
+        raise ConfigError(f"minutes must be a positive number, got {minutes}")
 
 
 def read_config(folder: Path) -> Config:

@@ -42,7 +42,15 @@ class TrainOptions:
     out: Path | None = None
     """Folder for the results (default: runs/TASK-METHOD-TIME)."""
     resume: Path | None = None
-    """Go on with this run folder from its checkpoint instead of starting anew. Only --steps may be given beside it."""
+    """Go on with this run folder from its checkpoint instead of starting anew. Only --steps and --minutes may be given too."""
+    minutes: float | None = None
+    """Stop with a checkpoint before so many minutes are over, for queues with time limits."""
+    envs_per_run: int | None = None
+    """Copies of the environment for each seed; short for --training.envs-per-run."""
+    overlap: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Collect while the device learns; short for --training.overlap."""
+    sigma: float | None = None
+    """Noise of the stochastic ant tasks; short for --env.sigma."""
     k: int = 10
     """Steps between subgoals."""
     env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
@@ -71,13 +79,13 @@ def train(arguments: Sequence[str]) -> int:
             break
         task, method = options.task, options.method
     if options.resume is not None:
-        if dataclasses.replace(options, resume=None, steps=None) != TrainOptions():
-            raise ConfigError("--resume goes with --steps alone: everything else is what the run folder says")
-        outcome = api.resume(options.resume, options.steps)
+        if dataclasses.replace(options, resume=None, steps=None, minutes=None) != TrainOptions():
+            raise ConfigError("--resume goes with --steps and --minutes alone: everything else is what the run folder says")
+        outcome = api.resume(options.resume, options.steps, minutes=options.minutes)
     elif options.task is None:
         raise ConfigError(f"name a task: {', '.join(tasks.TASKS)} (or --resume RUN)")
     else:
-        outcome = api.run(_config(options), options.out)
+        outcome = api.run(_config(options), options.out, minutes=options.minutes)
     return _report(outcome)
 
 
@@ -97,8 +105,14 @@ def _config(options: TrainOptions) -> Config:
     changes: dict[str, Any] = {"task": options.task, "method": options.method}
     changes["seeds"] = [options.first_seed + i for i in range(options.seeds)]
     config = configs.to_dict(Config(**{name: getattr(options, name) for name in GROUPS}))
-    if options.steps is not None:
-        config["training"]["total_env_steps"] = options.steps
+    for value, group, field in (
+        (options.steps, "training", "total_env_steps"),
+        (options.envs_per_run, "training", "envs_per_run"),
+        (options.overlap or None, "training", "overlap"),
+        (options.sigma, "env", "sigma"),
+    ):
+        if value is not None:
+            config[group][field] = value
     return configs.from_dict(config | changes)
 
 
@@ -234,26 +248,35 @@ class BenchOptions:
     """Only the environment, stepped at random, beside the physics alone (ant-maze, ant-maze-sparse, ant-gather)."""
     seeds: int = 1
     """Runs trained at once."""
-    rounds: int = 100
-    """Rounds to measure."""
+    rounds: int | None = None
+    """Rounds to measure (default: 100, of ants 20)."""
+    envs_per_run: int | None = None
+    """Ants: copies for each seed."""
+    overlap: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Ants: collect while the device learns."""
 
 
 def bench(arguments: Sequence[str]) -> int:
     """`hrac bench`."""
     from hrac.experiments import bench as benches
+    from hrac.experiments import tasks
 
     options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
     for name in ("seeds", "rounds"):
-        if getattr(options, name) < 1:
-            raise ConfigError(f"--{name} must be at least 1, got {getattr(options, name)}")
+        if (value := getattr(options, name)) is not None and value < 1:
+            raise ConfigError(f"--{name} must be at least 1, got {value}")
     if options.env_only:
         from hrac.experiments import bench_ants
 
         lines = bench_ants.environment(options.what)
     elif options.what == "adjacency":
         lines = benches.adjacency()
+    elif tasks.config_for(options.what, "hrac").controller.learner == "td3":
+        from hrac.experiments import bench_host
+
+        lines = bench_host.for_task(options.what, options.seeds, options.rounds or 20, options.envs_per_run, options.overlap)
     else:
-        lines = benches.training(options.what, options.seeds, options.rounds)
+        lines = benches.training(options.what, options.seeds, options.rounds or 100)
     for line in lines:
         print(line, flush=True)
     return 0

@@ -20,7 +20,7 @@ from hrac.agents import a2c, hierarchy, td3
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.td3 import Transition
-from hrac.config import AdjacencyConfig, ConfigError, replace
+from hrac.config import AdjacencyConfig, replace
 from hrac.envs.base import HostTask
 from hrac.envs.layout import MOVES
 from hrac.experiments import tasks
@@ -31,14 +31,13 @@ from hrac.training.device import DeviceTraining
 
 def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
     """Lines about the speed of training, compilation apart, with both levels learning."""
-    yield _machine()
+    yield machine()
     changes = {"seeds": list(range(seeds)), "manager.start_fraction": 0.02}  # learn from the start
     config = replace(tasks.config_for(task, "hrac"), changes)
     env = tasks.make_env(config)
-    if isinstance(env, HostTask):
-        raise ConfigError(f"training on {task} is not measured yet; its environment is: hrac bench {task} --env-only")
+    assert not isinstance(env, HostTask)
     run = DeviceTraining(config, env)
-    seconds, _ = _timed(run.pretrain)
+    seconds, _ = timed(run.pretrain)
     yield f"pre-training of the adjacency network, compilation included: {seconds:.1f} s"
     steps = config.training.round_env_steps
     for _ in range(config.manager.start_windows * config.k // steps + 5):
@@ -50,15 +49,15 @@ def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
             run.round()
         run.settle()
 
-    rounds_seconds, _ = _timed(some_rounds)
+    rounds_seconds, _ = timed(some_rounds)
     per_step = rounds_seconds / (measured_rounds * steps * seeds)
     yield f"rounds of {steps} steps, {seeds} seed(s): {1 / per_step:,.0f} environment steps/s in all"
     yield f"  controller updates/s {1 / per_step / steps:,.1f}   manager updates/s {1 / per_step / config.k:,.0f}"
 
-    eval_seconds, _ = _timed(run.evaluate)
+    eval_seconds, _ = timed(run.evaluate)
     run.update_adjacency()
     run.round()
-    adjacency_seconds, _ = _timed(run.update_adjacency)
+    adjacency_seconds, _ = timed(run.update_adjacency)
     everything = (
         per_step
         + eval_seconds / (config.training.eval_every_env_steps * seeds)
@@ -92,15 +91,15 @@ def _learner(run: DeviceTraining) -> Iterator[str]:
             lambda _, a, s, b: hierarchy.learn(jax.random.key(0), a, s, b, run.space, config), agents, steps, batches
         )
 
-    seconds = _best(lambda: learn(part.agent, steps, batches), 20)
-    rate = _matmul_rate()
+    seconds = best(lambda: learn(part.agent, steps, batches), 20)
+    rate = matmul_rate()
     yield f"matrix products of 1024 x 1024: {rate / 1e9:,.0f} GFLOP/s"
-    flops = runs * _learner_flops(run, updates, count)
-    if math.isnan(flops):
+    work = runs * _learner_flops(run, updates, count)
+    if math.isnan(work):
         yield "learner: this backend does not count floating-point operations"
     else:
-        each = flops / runs / 1e9
-        yield f"learner: {flops / seconds / 1e9:,.0f} GFLOP/s ({flops / seconds / rate:.0%}), {each:.2f} GFLOP a round and run"
+        each = work / runs / 1e9
+        yield f"learner: {work / seconds / 1e9:,.0f} GFLOP/s ({work / seconds / rate:.0%}), {each:.2f} GFLOP a round and run"
 
 
 def _learner_flops(run: DeviceTraining, updates: int, count: int) -> float:
@@ -127,29 +126,30 @@ def _learner_flops(run: DeviceTraining, updates: int, count: int) -> float:
 
     with_value = -(-updates // cfg.value_every_gradient_steps)
     return (
-        updates * _flops(critics, agent.manager)
-        + with_value * _flops(lambda s: actor(s, True), agent.manager)
-        + (updates - with_value) * _flops(lambda s: actor(s, False), agent.manager)
-        + _flops(lambda s: a2c.update(s, steps, run.config.controller), agent.controller)
+        updates * flops(critics, agent.manager)
+        + with_value * flops(lambda s: actor(s, True), agent.manager)
+        + (updates - with_value) * flops(lambda s: actor(s, False), agent.manager)
+        + flops(lambda s: a2c.update(s, steps, run.config.controller), agent.controller)
     )
 
 
-def _flops(function: Callable[..., Any], *arguments: Any) -> float:
+def flops(function: Callable[..., Any], *arguments: Any) -> float:
+    """Floating-point operations of a function, as XLA counts them before it optimises; NaN if it does not."""
     analysis = jax.jit(function).lower(*arguments).cost_analysis()
     return float(analysis["flops"]) if analysis else float("nan")
 
 
-def _matmul_rate() -> float:
+def matmul_rate() -> float:
     """Operations a second of a large matrix product."""
     size = 1024
     a = jax.random.normal(jax.random.key(0), (size, size))
     product = jax.jit(lambda a: a @ a)
-    return 2 * size**3 / _best(lambda: product(a), 20)
+    return 2 * size**3 / best(lambda: product(a), 20)
 
 
 def adjacency(cells: int = 100_000, k: int = 10) -> Iterator[str]:
     """Lines about the table and its training with many explored cells in two dimensions."""
-    yield _machine()
+    yield machine()
     cfg = AdjacencyConfig()
     table = AdjacencyTable(k, cfg.cell_size, 2)
     rng = np.random.default_rng(0)
@@ -159,12 +159,12 @@ def adjacency(cells: int = 100_000, k: int = 10) -> Iterator[str]:
     seconds = 0.0
     while len(table.cells) < 0.998 * side * side:
         walk = np.concatenate([_random_walk(rng, side, steps) for _ in range(episodes)])
-        seconds, _ = _timed(functools.partial(table.update, walk, number))
+        seconds, _ = timed(functools.partial(table.update, walk, number))
     size = (table.pairs.nbytes + table.cells.nbytes) / 1e6
     yield f"{len(table.cells):,} explored cells, {table.num_adjacent:,} adjacent pairs in {size:.0f} MB (k = {k})"
     yield f"update of the relation by {episodes * steps:,} steps: {seconds:.2f} s"
     state = jax.tree.map(lambda leaf: leaf[None], network.init(jax.random.key(0), 2, cfg))
-    seconds, _ = _timed(lambda: adjacency_learn.train(state, [table], [rng], 1, cfg))
+    seconds, _ = timed(lambda: adjacency_learn.train(state, [table], [rng], 1, cfg))
     updates = adjacency_learn.gradient_steps(table, 1, cfg)
     yield f"training of the network, {updates:,} gradient steps (capped), compilation included: {seconds:.1f} s"
     yield f"peak memory: {peak_gigabytes():.2f} GB resident"
@@ -175,19 +175,21 @@ def _random_walk(rng: np.random.Generator, side: int, steps: int) -> np.ndarray:
     return np.clip(start + np.cumsum(MOVES[rng.integers(4, size=steps)], axis=0), 0, side - 1)
 
 
-def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds that a call takes, and what it gives."""
     start = time.perf_counter()
     result = jax.block_until_ready(function())
     return time.perf_counter() - start, result
 
 
-def _best(function: Callable[[], Any], repeats: int) -> float:
+def best(function: Callable[[], Any], repeats: int) -> float:
     """Shortest of several times, the first call (compilation) apart."""
     function()
-    return min(_timed(function)[0] for _ in range(repeats))
+    return min(timed(function)[0] for _ in range(repeats))
 
 
-def _machine() -> str:
+def machine() -> str:
+    """What this was measured on."""
     return f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores, Python {platform.python_version()}, JAX {jax.__version__}"
 
 

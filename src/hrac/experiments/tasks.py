@@ -24,11 +24,15 @@ class Task(NamedTuple):
     """Where the task departs from the defaults of `Config`."""
 
 
+def _targets(changes: dict[str, Any]) -> dict[str, Any]:
+    """Where the targets are in a maze of one's own: anywhere, in evaluation too."""
+    return {"target": "free", "evaluation_target": None} if {"layout", "block_size"} & set(changes) else {}
+
+
 def _ant_maze(**changes: Any) -> HostTask:
     from hrac.envs.ant.maze import AntMaze  # MuJoCo is imported only where it is needed
 
-    own: dict[str, Any] = {"target": "free", "evaluation_target": None} if {"layout", "block_size"} & set(changes) else {}
-    return AntMaze(**own, **changes)
+    return AntMaze(**_targets(changes), **changes)
 
 
 def _ant_maze_sparse(**changes: Any) -> HostTask:
@@ -110,8 +114,8 @@ TASKS = {
     ),
     "point-maze": Task(
         "a point in the U of Ant Maze, small networks: the ants' code in minutes",
-        lambda changes: PointMaze(**changes),
-        ("time_limit",),
+        lambda changes: PointMaze(**_targets(changes), **changes),
+        ("layout", "block_size", "time_limit"),
         POINT_MAZE,
     ),
     "ant-maze": Task(

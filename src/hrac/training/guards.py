@@ -2,7 +2,9 @@
 
 import contextlib
 import fcntl
+import math
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -36,6 +38,25 @@ def interruptible() -> Iterator["Interrupted"]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Deadline:
+    """Whether it is time to stop, so that what is still to be done is done within some minutes of now."""
+
+    def __init__(self, minutes: float | None) -> None:
+        self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
+        self._longest = {"round": 0.0, "save": 0.0}
+
+    @contextlib.contextmanager
+    def measuring(self, what: str) -> Iterator[None]:
+        """Remember how long a round or a save takes."""
+        start = time.monotonic()
+        yield
+        self._longest[what] = max(self._longest[what], time.monotonic() - start)
+
+    def near(self) -> bool:
+        """Whether another round and a save could take too long, going by those before."""
+        return time.monotonic() + sum(self._longest.values()) > self._end
 
 
 class Interrupted:

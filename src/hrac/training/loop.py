@@ -14,7 +14,7 @@ from hrac.training import checkpoint
 from hrac.training.checkpoint import CheckpointError
 from hrac.training.device import DeviceTraining
 from hrac.training.files import remove_leftovers
-from hrac.training.guards import interruptible, locked
+from hrac.training.guards import Deadline, interruptible, locked
 from hrac.training.host import HostTraining
 from hrac.training.log import METRICS, Row, RunLog
 from hrac.training.log import read as read_log
@@ -38,8 +38,19 @@ def prepare(config: Config, world: Environment | HostTask) -> Training:
     return HostTraining(config, world) if isinstance(world, HostTask) else DeviceTraining(config, world)
 
 
-def train(config: Config, world: Environment | HostTask, folder: Path, display: Display, resume: bool = False) -> Outcome:
-    """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1)."""
+def train(
+    config: Config,
+    world: Environment | HostTask,
+    folder: Path,
+    display: Display,
+    resume: bool = False,
+    minutes: float | None = None,
+) -> Outcome:
+    """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1).
+
+    With `minutes`, it stops with a checkpoint before so many are over, as far as it can tell from rounds and saves so far.
+    """
+    deadline = Deadline(minutes)
     with contextlib.closing(display), locked(folder), interruptible() as interrupted:
         remove_leftovers(folder)
         training = prepare(config, world)
@@ -53,16 +64,19 @@ def train(config: Config, world: Environment | HostTask, folder: Path, display: 
                     )
                     watch.record(training.pretrain())
                     watch.record(training.evaluate())
-                    training.save(folder, log)
-                while training.env_steps < config.training.total_env_steps and not interrupted():
-                    training.round()
-                    if _due(training, config.adjacency.update_every_env_steps):
-                        watch.record(training.update_adjacency())
-                    if _due(training, config.training.eval_every_env_steps) or _ended(training):
-                        watch.record(training.evaluate())
+                    with deadline.measuring("save"):
+                        training.save(folder, log)
+                while not (_ended(training) or interrupted() or deadline.near()):
+                    with deadline.measuring("round"):
+                        training.round()
+                        if _due(training, config.adjacency.update_every_env_steps):
+                            watch.record(training.update_adjacency())
+                        if _due(training, config.training.eval_every_env_steps) or _ended(training):
+                            watch.record(training.evaluate())
                     watch.tick()
                     if _due(training, config.training.checkpoint_every_env_steps) or _ended(training):
-                        training.save(folder, log)
+                        with deadline.measuring("save"):
+                            training.save(folder, log)
                 if not _ended(training):
                     training.save(folder, log)
             except DivergedError as error:

@@ -1,11 +1,14 @@
-"""A ring buffer on the training device: a state and three functions."""
+"""A ring buffer on the training device: a state and a few functions."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from numpy.typing import NDArray
 
+Tree = TypeVar("Tree")
 Items = Any
 """A pytree of arrays; in a buffer, with a leading axis of the capacity."""
 
@@ -39,3 +42,23 @@ def sample(key: PRNGKeyArray, buffer: Buffer, shape: tuple[int, ...]) -> Items:
     """Items drawn uniformly, with replacement, in an array of the given shape."""
     index = jax.random.randint(key, shape, 0, jnp.maximum(buffer.size, 1))
     return jax.tree.map(lambda store: store[index], buffer.items)
+
+
+def trimmed(runs: Tree) -> Tree:
+    """A pytree of runs whose buffers have only as many rows as are filled, for saving."""
+
+    def trim(node: Any) -> Any:
+        if not isinstance(node, Buffer):
+            return node
+        rows = int(np.max(np.asarray(node.size)))
+        return node._replace(items=jax.tree.map(lambda leaf: leaf[:, :rows], node.items))
+
+    return jax.tree.map(trim, runs, is_leaf=lambda node: isinstance(node, Buffer))
+
+
+def padded(rows: NDArray[Any], like: Any) -> NDArray[Any]:
+    """Saved rows (runs, n, ...) of a buffer with empty ones behind them, up to its capacity; anything else as it is."""
+    fits = rows.ndim == np.ndim(like) and rows.shape[:1] + rows.shape[2:] == like.shape[:1] + like.shape[2:]
+    if not fits or rows.ndim < 2 or rows.shape[1] >= like.shape[1]:
+        return rows
+    return np.pad(rows, [(0, 0), (0, like.shape[1] - rows.shape[1])] + [(0, 0)] * (rows.ndim - 2))

@@ -15,7 +15,7 @@ from hrac.adjacency.table import AdjacencyTable
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config, TrainingConfig, to_dict
 from hrac.envs.base import KnownDistances
-from hrac.training import checkpoint, policies, rounds
+from hrac.training import checkpoint, policies, replay, rounds
 from hrac.training.checkpoint import CheckpointError
 from hrac.training.evaluate import Mean
 from hrac.training.log import Row, RunLog
@@ -125,7 +125,7 @@ class Training(ABC):
             numbers["adjacency/accuracy"] = np.asarray(join(measured))
         return self._rows(numbers)
 
-    def _finish_round(self, metrics: dict[str, Mean], visited: Visited) -> None:
+    def _finish_round(self, metrics: dict[str, Any], visited: Visited) -> None:
         """Take note of what a round gave."""
         self.env_steps += self.config.training.round_env_steps
         self.memory.append(visited)
@@ -176,7 +176,7 @@ class Training(ABC):
         """Write the complete state and the policies."""
         self.settle()
         runs = join(self.parts)
-        arrays = checkpoint.flatten(runs, "runs")
+        arrays = checkpoint.flatten(replay.trimmed(runs), "runs")
         for seed, table in zip(self.config.seeds, self.tables, strict=True):
             arrays |= {f"table/{seed}/cells": table.cells, f"table/{seed}/pairs": table.pairs}
         arrays |= {f"memory/{name}": array for name, array in self.memory.to_arrays().items()}
@@ -190,7 +190,12 @@ class Training(ABC):
         """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
         arrays, facts = checkpoint.load(path, "checkpoint")
         _require_same(facts["config"], to_dict(self.config), path)
-        runs = checkpoint.unflatten(arrays, join(self.parts), "runs", path)
+        like = join(self.parts)
+        for leaf_path, leaf in jax.tree_util.tree_leaves_with_path(like):
+            name = "runs" + jax.tree_util.keystr(leaf_path)
+            if ".items" in name and name in arrays:
+                arrays[name] = replay.padded(arrays[name], leaf)
+        runs = checkpoint.unflatten(arrays, like, "runs", path)
         k, size = self.config.k, self.config.adjacency.cell_size
         self.tables = [
             AdjacencyTable.restore(k, size, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])

@@ -1,0 +1,159 @@
+"""Speed of training with an environment on the host: `hrac bench ant-maze`, with a breakdown of where the time goes."""
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hrac.agents import continuous, td3
+from hrac.agents.hierarchy import manager_settings, too_far
+from hrac.config import Config, replace
+from hrac.envs.base import HostTask
+from hrac.experiments import tasks
+from hrac.experiments.bench import best, flops, machine, matmul_rate, peak_gigabytes, timed
+from hrac.runs import over_runs
+from hrac.training import replay
+from hrac.training.acting import Actors
+from hrac.training.host import HostRun, HostTraining
+
+
+def training(task: HostTask, config: Config, measured_rounds: int) -> Iterator[str]:
+    """Lines about the speed of training, compilation apart, with both levels learning."""
+    yield machine()
+    config = replace(config, {"adjacency.pretrain_env_steps": 10_000, "adjacency.pretrain_epochs": 1})
+    run = HostTraining(config, task)
+    run.pretrain()
+    steps, seeds, copies = config.training.round_env_steps, len(config.seeds), config.training.envs_per_run
+    for _ in range(config.manager.start_windows * config.k // steps + 4):
+        run.round()
+    run.settle()
+
+    def some_rounds() -> None:
+        for _ in range(measured_rounds):
+            run.round()
+        run.settle()
+
+    seconds, _ = timed(some_rounds)
+    each = seconds / measured_rounds
+    overlap = ", collecting while learning" if config.training.overlap else ""
+    yield f"rounds of {steps} steps, {seeds} seed(s) of {copies} copies{overlap}: {steps * seeds / each:,.0f} steps/s in all"
+    yield f"a round takes {1e3 * each:,.0f} ms; its parts, measured apart:"
+    yield from _parts(run, each)
+    eval_seconds, _ = timed(run.evaluate)
+    adjacency_seconds, _ = timed(run.update_adjacency)
+    run.round()
+    adjacency_seconds, _ = timed(run.update_adjacency)
+    often = config.training.eval_every_env_steps, config.adjacency.update_every_env_steps
+    total = each / steps + eval_seconds / often[0] + adjacency_seconds / often[1]
+    yield f"evaluation {eval_seconds:.1f} s every {often[0]:,} steps, adjacency {adjacency_seconds:.1f} s every {often[1]:,}"
+    yield f"everything included: {seeds / total:,.0f} steps/s in all"
+    yield f"peak memory: {peak_gigabytes():.2f} GB resident"
+
+
+def _parts(run: HostTraining, round_seconds: float) -> Iterator[str]:
+    """Where a round's time goes, and how near the updates come to the machine's matrix-multiply rate."""
+    config, runs = run.config, len(run.config.seeds)
+    length = config.training.round_env_steps // config.training.envs_per_run
+    updates = round(config.training.round_env_steps * config.controller.updates_per_env_step)
+    rate = matmul_rate()
+    for name, seconds in (("physics", _physics(run, length)), ("acting", _acting(run, length)), ("copies", _copies(run))):
+        yield f"  {name:<20} {1e3 * seconds:8.1f} ms"
+    for name, count, function, one in _learners(run, updates):
+        seconds = sum(best(functools.partial(function, part), 3) for part in run.parts)
+        work = runs * count * flops(one, jax.tree.map(lambda leaf: leaf[0], run.parts[0]))
+        share = f"{work / seconds / 1e9:,.0f} GFLOP/s, {work / seconds / rate:.0%} of a large product's {rate / 1e9:,.0f}"
+        yield f"  {name:<20} {1e3 * seconds:8.1f} ms   {count} updates, {1e3 * seconds / count:.2f} ms each, {share}"
+
+
+def _physics(run: HostTraining, length: int) -> float:
+    env = run.collector.env
+    actions = np.random.default_rng(0).uniform(env.action_low, env.action_high, (length, env.num_envs, len(env.action_low)))
+    saved = env.snapshot()
+    seconds, _ = timed(lambda: [env.step(action) for action in actions] and None)
+    env.restore(saved)
+    return seconds
+
+
+def _acting(run: HostTraining, length: int) -> float:
+    collector, actors = run.collector, run.actors()
+    obs, subgoal = collector._runs(collector.obs), collector._runs(collector.subgoal)
+
+    def act() -> None:
+        for step in range(length):
+            if step % run.config.k == 0:
+                run.hierarchy.propose(actors, obs)
+            run.hierarchy.act(actors, obs, subgoal)
+
+    return timed(act)[0]
+
+
+def _copies(run: HostTraining) -> float:
+    """Policies to the host, a round's experience to the device."""
+    trajectory, totals = run.collector.round(run.actors(), np.ones(len(run.config.seeds), bool), 0)
+    start = time.perf_counter()
+    for part in run.parts:
+        Actors.of(part.agent)
+    jax.block_until_ready(jax.device_put((trajectory, totals)))
+    return time.perf_counter() - start
+
+
+def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Callable[..., Any], Callable[..., Any]]]:
+    """Name, updates a round, a compiled function of a part that makes them all, and one that makes one for one run."""
+    config, space, actions = run.config, run.space, run.actions
+    key, windows = jax.random.key(0), updates // config.k
+    without = replace(config, {"manager.correction_candidates": 0})
+
+    def controller(one: HostRun, count: int) -> Any:
+        batches = replay.sample(key, one.steps, (count, config.controller.batch_size))
+        return continuous.learn_controller(key, one.agent.controller, batches, actions, config)  # type: ignore[arg-type]
+
+    def manager(one: HostRun, count: int) -> Any:
+        batches = replay.sample(key, one.windows, (count, config.manager.batch_size))
+        return continuous.learn_manager(key, one.agent, batches, space, actions, without)
+
+    def correction(one: HostRun, count: int) -> Any:
+        batches = replay.sample(key, one.windows, (count, config.manager.batch_size))
+
+        def some(_: None, batch: Any) -> tuple[None, Any]:
+            draws = continuous.draw_candidates(key, batch, space, config)
+            return None, continuous.correct(draws, one.agent.controller.actor, batch, space, actions)
+
+        return jax.lax.scan(some, None, batches)[1]
+
+    def compiled(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+        return jax.jit(lambda part: over_runs(lambda _, one: function(one, count), part))
+
+    def controller_once(one: HostRun) -> Any:
+        batch = jax.tree.map(lambda leaf: leaf[: config.controller.batch_size], one.steps.items)
+        settings = continuous.controller_settings(config)
+        return td3.update(key, one.agent.controller, batch, actions, None, settings)  # type: ignore[arg-type]
+
+    def manager_once(one: HostRun) -> Any:
+        batch = jax.tree.map(lambda leaf: leaf[: config.manager.batch_size], one.windows.items)
+        penalty = too_far(one.agent, space, config)
+        return td3.update(key, one.agent.manager, batch.window, space, penalty, manager_settings(config))
+
+    def correction_once(one: HostRun) -> Any:
+        """All candidates of a batch in one product: a loop's operations are counted once only."""
+        count = (config.manager.correction_candidates + 2) * config.k * config.manager.batch_size
+        return jax.vmap(one.agent.controller.actor)(jnp.zeros((count, one.steps.items.obs.shape[-1])))
+
+    yield "controller updates", updates, compiled(controller, updates), controller_once
+    yield "manager updates", windows, compiled(manager, windows), manager_once
+    if config.manager.correction_candidates:
+        yield "correction", windows, compiled(correction, windows), correction_once
+
+
+def for_task(task: str, seeds: int, rounds: int, envs_per_run: int | None, overlap: bool) -> Iterator[str]:
+    """The same by the task's name."""
+    changes: dict[str, Any] = {"seeds": list(range(seeds)), "training.overlap": overlap}
+    if envs_per_run is not None:
+        changes["training.envs_per_run"] = envs_per_run
+    config = replace(tasks.config_for(task, "hrac"), changes)
+    world = tasks.make_env(config)
+    assert isinstance(world, HostTask)
+    yield from training(world, config, rounds)

@@ -1,0 +1,237 @@
+"""Training with an environment on the host: collecting, whole trainings in seconds, resuming, policies."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hrac
+from hrac.config import ConfigError, replace
+from hrac.experiments import tasks
+from hrac.nets import MLP
+from hrac.training import collect, log, playing
+from hrac.training.acting import Actors, forward
+from hrac.training.host import HostTraining
+from hrac.training.progress import Silent
+from hrac.training.streams import Stream
+
+LAYOUT = "####\n#A.#\n##.#\n####"
+TINY = {
+    "k": 4,
+    "env__layout": LAYOUT,
+    "env__time_limit": 30,
+    "manager__hidden": (16,),
+    "manager__buffer_windows": 400,
+    "manager__start_fraction": 0.1,
+    "manager__batch_size": 16,
+    "manager__correction_candidates": 3,
+    "controller__hidden": (16,),
+    "controller__batch_size": 16,
+    "controller__buffer_steps": 1000,
+    "adjacency__hidden": (16,),
+    "adjacency__pretrain_env_steps": 400,
+    "adjacency__pretrain_epochs": 3,
+    "adjacency__update_every_env_steps": 500,
+    "adjacency__update_epochs": 2,
+    "training__round_env_steps": 40,
+    "training__envs_per_run": 2,
+    "training__eval_every_env_steps": 200,
+    "training__checkpoint_every_env_steps": 320,
+    "training__eval_episodes": 3,
+}
+
+
+def _train(folder, steps=1600, **changes):
+    return hrac.train("point-maze", steps=steps, out=folder, display=Silent(), **(TINY | changes))
+
+
+def _config(**changes):
+    settings = {name.replace("__", "."): value for name, value in (TINY | changes).items()}
+    return replace(tasks.config_for("point-maze", "hrac"), settings)
+
+
+def _training(**changes):
+    config = _config(**changes)
+    return HostTraining(config, tasks.make_env(config))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["in turns", "overlapping"])
+def unbroken(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "unbroken"
+    outcome = _train(folder, seeds=2, training__overlap=request.param)
+    assert outcome.finished
+    return folder, request.param
+
+
+def test_a_run_logs_both_levels(unbroken):
+    names = {row.name for row in log.read(unbroken[0])}
+    expected = {"controller/critic_loss", "manager/critic_loss", "manager/corrected", "manager/too_far", "eval/success"}
+    assert expected | {"eval/subgoal_judged_adjacent", "train/intrinsic_reward", "adjacency/cells"} <= names
+
+
+def test_a_run_cut_in_two_gives_the_same_metrics_to_the_byte(unbroken, tmp_path):
+    folder, overlap = unbroken
+    _train(tmp_path / "cut", steps=800, seeds=2, training__overlap=overlap)
+    before = (tmp_path / "cut" / "metrics.csv").read_bytes()
+    hrac.resume(tmp_path / "cut", steps=1600, display=Silent())
+    whole, cut = (path.read_bytes() for path in (folder / "metrics.csv", tmp_path / "cut" / "metrics.csv"))
+    assert len(before) < len(cut)
+    assert whole == cut
+
+
+def test_a_seed_does_not_depend_on_its_neighbours(unbroken, tmp_path):
+    folder, overlap = unbroken
+    _train(tmp_path / "alone", seeds=[1], training__overlap=overlap)
+    both = [row for row in log.read(folder) if row.seed == 1]
+    assert both == list(log.read(tmp_path / "alone"))
+
+
+def test_evaluating_more_does_not_change_what_is_learned(unbroken, tmp_path):
+    folder, overlap = unbroken
+    _train(tmp_path / "more", seeds=2, training__overlap=overlap, training__eval_episodes=4)
+    learned = [[row for row in log.read(path) if not row.name.startswith("eval/")] for path in (folder, tmp_path / "more")]
+    assert learned[0] == learned[1]
+
+
+def test_runs_mapped_together_are_the_runs_apart_but_for_rounding(monkeypatch):
+    def rounds(count):
+        training = _training(seeds=[0, 1])
+        training.pretrain()
+        for _ in range(count):
+            training.round()
+        rows = training.evaluate()
+        return len(training.parts), {(row.seed, row.name): row.value for row in rows if not row.name.startswith("eval/")}
+
+    parts, apart = rounds(8)
+    monkeypatch.setattr(jax, "default_backend", lambda: "an accelerator")
+    together_parts, together = rounds(8)
+    assert (parts, together_parts) == (2, 1)
+    np.testing.assert_allclose(list(together.values()), list(apart.values()), rtol=0.02, atol=0.02)
+
+
+def test_minutes_stop_a_run_with_a_checkpoint_to_go_on_from(unbroken, tmp_path):
+    folder, overlap = unbroken
+    outcome = _train(tmp_path / "late", seeds=2, training__overlap=overlap, minutes=1e-6)
+    assert not outcome.finished
+    assert outcome.env_steps == 400  # the random behaviour that comes first
+    hrac.resume(tmp_path / "late", display=Silent())
+    assert (tmp_path / "late" / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
+
+
+@pytest.mark.parametrize("minutes", [0, -1.0, float("nan")])
+def test_minutes_must_be_positive(minutes, tmp_path):
+    with pytest.raises(ConfigError, match="minutes must be a positive number"):
+        _train(tmp_path / "run", minutes=minutes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_holds_what_was_stored_and_no_empty_rows(tmp_path):
+    _train(
+        tmp_path / "small",
+        steps=440,
+        controller__buffer_steps=100_000,
+        manager__buffer_windows=100_000,
+        manager__start_fraction=0.001,
+    )
+    assert (tmp_path / "small" / "checkpoint.safetensors").stat().st_size < 1e6  # 100,000 steps alone would be 6.8 MB
+
+
+def test_the_network_on_the_host_is_that_on_the_device():
+    networks = jax.vmap(lambda key: MLP.init(key, (5, 16, 16, 3)))(jax.random.split(jax.random.key(0), 2))
+    inputs = jax.random.normal(jax.random.key(1), (2, 7, 5))
+    on_device = jax.vmap(jax.vmap(lambda network, x: network(x), (None, 0)))(networks, inputs)
+    np.testing.assert_allclose(forward(jax.device_get(networks), np.asarray(inputs)), on_device, rtol=1e-4, atol=1e-5)
+
+
+def _collected(rounds=3, **changes):
+    training = _training(**changes)
+    actors = training.actors()
+    ready = np.array([True])
+    return training, [training.collector.round(actors, ready, index)[0] for index in range(rounds)]
+
+
+def test_a_round_begins_with_the_end_of_the_one_before():
+    _, (first, second, third) = _collected()
+    for before, after in ((first, second), (second, third)):
+        jax.tree.map(lambda b, a: np.testing.assert_array_equal(b[:, -4:], a[:, :4]), before, after)
+
+
+def test_experience_hangs_together():
+    """Within an episode, each step begins where the last one ended, for the same point of goal space."""
+    _, rounds = _collected(controller__noise_sigma=0.0)
+    steps = jax.tree.map(lambda *leaves: np.concatenate([leaf[0, 4:] for leaf in leaves]), *rounds)  # (time, copies, ...)
+    done = steps.terminated | steps.truncated
+    np.testing.assert_array_equal(done, (np.arange(1, 61) % 30 == 0)[:, None].repeat(2, axis=1))  # the limit is 30 steps
+    np.testing.assert_array_equal(steps.clock[:, 0], (np.arange(60) % 30) % 4)
+    np.testing.assert_array_equal(steps.last, done | (steps.clock == 3))
+    np.testing.assert_array_equal(steps.obs[1:][~done[:-1]], steps.next_obs[:-1][~done[:-1]])
+    np.testing.assert_allclose(steps.obs[30, :, 2:5], 0.0)  # at rest, at time 0
+    same = ~steps.last[:-1]
+    points = steps.obs[..., :2] + steps.subgoal
+    np.testing.assert_allclose(points[1:][same], points[:-1][same], atol=1e-5)
+    assert (np.abs(steps.subgoal[steps.clock == 0]) <= 4.0).all()
+    target = steps.obs[..., 5:7]
+    assert (target[:30] == target[0]).all()
+    assert not (target[30] == target[0]).any()
+
+
+def test_what_was_done_is_what_the_controller_does():
+    training, rounds = _collected(1, controller__noise_sigma=0.0)
+    steps = jax.tree.map(lambda leaf: leaf[0, 4:].reshape(-1, *leaf.shape[3:]), rounds[0])
+    agent = jax.tree.map(lambda leaf: leaf[0], training.parts[0].agent)
+    inputs = jax.vmap(training.space.controller_input)(jnp.asarray(steps.obs), jnp.asarray(steps.subgoal))
+    expected = jnp.tanh(jax.vmap(agent.controller.actor)(inputs))
+    np.testing.assert_allclose(steps.action, expected, rtol=1e-4, atol=1e-5)
+    proposed = steps.clock == 0
+    plain = jax.vmap(lambda obs: training.space.squash(agent.manager.actor(obs)))(jnp.asarray(steps.obs))
+    moved = (steps.subgoal - plain)[proposed]
+    assert 0.5 < np.abs(moved).mean() < 1.5  # noise of 1, whose mean absolute value is 0.8, clipped at 4
+
+
+def test_until_enough_is_stored_subgoals_are_uniform():
+    training = _training(training__round_env_steps=400)
+    trajectory, _ = training.collector.round(training.actors(), np.array([False]), 0)
+    subgoals = trajectory.subgoal[0, 4:][trajectory.clock[0, 4:] == 0]
+    assert np.abs(subgoals).max() <= 4.0
+    np.testing.assert_allclose(subgoals.std(axis=0), 4.0 / np.sqrt(3), rtol=0.2)
+
+
+def test_random_behaviour_stays_in_the_maze_and_differs_between_runs():
+    config = _config(seeds=[0, 1])
+    task = tasks.make_env(config)
+    walks = collect.wander(task, config, 5, 2)
+    assert walks.shape == (2, 5, 31, 2)
+    assert not task.in_wall(walks.reshape(-1, 2).astype(np.float64)).any()
+    assert not np.array_equal(walks[0], walks[1])
+
+
+def test_a_loaded_policy_plays_as_the_evaluation_does(unbroken):
+    policy = hrac.load(unbroken[0], seed=1)
+    task, config = policy.task.evaluation(), policy.config
+    seeds = collect.copy_seeds((7,), 3, Stream.EVAL)
+    played = playing.play(task, policy.hierarchy, policy.actors, seeds, config)
+    returns, env = [], task.batch(3)
+    first = env.reset(seeds=seeds)
+    for copy in range(3):
+        policy.reset()
+        obs, total, done = first[copy], 0.0, False
+        while not done:
+            action = policy.act({"observation": obs, "desired_goal": env.context[copy]})
+            step = env.step(action[None], [copy])
+            obs, total, done = step.obs[0], total + step.reward[0], bool(step.terminated[0] or step.truncated[0])
+        returns.append(total)
+    np.testing.assert_allclose(returns, played["eval/return"][0, 0], rtol=1e-5)
+    assert [evaluation.seed for evaluation in hrac.evaluate(unbroken[0], episodes=2)] == [0, 1]
+
+
+@pytest.mark.parametrize(("observation", "message"), [(np.zeros(5), r"shape \(7,\)"), (np.full(7, np.nan), "finite")])
+def test_a_policy_refuses_what_is_no_observation(unbroken, observation, message):
+    with pytest.raises(ValueError, match=message):
+        hrac.load(unbroken[0], seed=0).act(observation)
+
+
+def test_actors_are_copies():
+    training = _training()
+    actors = training.actors()
+    assert isinstance(actors, Actors)
+    assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(actors))
