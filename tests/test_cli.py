@@ -52,7 +52,7 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
     assert cli._main(["train", "--resume", str(copy), "--steps", "1000"]) == 0
     assert "finished at step 1,000" in capsys.readouterr().out
     assert cli._main(["train", "--resume", str(copy), "--seeds", "3"]) == 2
-    assert "--resume goes with --steps alone" in capsys.readouterr().err
+    assert "--resume goes with --steps and --minutes alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_values_out_of_range_name_the_field(capsys):
 @pytest.mark.parametrize("arguments", [["key-chest", "--seeds", "2"], ["--seeds", "2", "key-chest"]])
 def test_a_task_has_its_own_settings_wherever_it_is_named(arguments, monkeypatch):
     seen = []
-    monkeypatch.setattr("hrac.api.run", lambda config, out: seen.append(config))
+    monkeypatch.setattr("hrac.api.run", lambda config, out, minutes: seen.append(config))
     monkeypatch.setattr(cli, "_report", lambda outcome: 0)
     assert cli._main(["train", *arguments]) == 0
     assert (seen[0].task, seen[0].seeds, seen[0].manager.buffer_windows) == ("key-chest", (0, 1), 20_000)
@@ -168,3 +168,45 @@ def test_a_damaged_policy_is_refused(run, tmp_path):
     path.write_bytes((run / "policy" / "seed-0.safetensors").read_bytes()[:-50])
     with pytest.raises(hrac.CheckpointError, match="damaged"):
         hrac.load(path)
+
+
+def test_short_options_stand_for_their_long_forms(monkeypatch):
+    seen = []
+    monkeypatch.setattr("hrac.api.run", lambda config, out, minutes: seen.append((config, minutes)))
+    monkeypatch.setattr(cli, "_report", lambda outcome: 0)
+    arguments = [
+        "train",
+        "ant-maze",
+        "--sigma",
+        "0.05",
+        "--envs-per-run",
+        "8",
+        "--overlap",
+        "--minutes",
+        "2.5",
+        "--steps",
+        "60000",
+    ]
+    assert cli._main(arguments) == 0
+    config, minutes = seen[0]
+    assert (config.env.sigma, config.training.envs_per_run, config.training.overlap, minutes) == (0.05, 8, True, 2.5)
+    assert config.training.total_env_steps == 60_000
+
+
+def test_bench_env_only_wants_ants(capsys):
+    assert cli._main(["bench", "maze", "--env-only"]) == 2
+    assert "Tasks with ants are: ant-maze, ant-maze-sparse, ant-gather" in capsys.readouterr().err
+
+
+def test_bench_env_only_compares_with_the_physics_alone(monkeypatch, capsys):
+    from hrac.experiments import bench_ants
+
+    monkeypatch.setattr(bench_ants, "COPIES", (1, 2))
+    monkeypatch.setattr(bench_ants, "MANY", (2, 4))
+    lines = list(bench_ants.environment("ant-gather", seconds=0.05))
+    assert lines[1].startswith("one ant in a loop of mj_step: ")
+    rows = [line.split() for line in lines if line.strip()[:1].isdigit()]
+    table = [row for row in rows if len(row) == 5]
+    assert {row[0] for row in table} == {"1", "2"}
+    assert all(float(row[2].replace(",", "")) > 0 and float(row[3].replace(",", "")) > 0 for row in table)
+    assert [row[0] for row in rows if row[-1] == "GB"] == ["2", "4"]
