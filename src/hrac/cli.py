@@ -292,6 +292,9 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
+COMPILING = ("train", "eval", "picture", "bench")
+
+
 def main() -> None:
     """Entry point of the `hrac` program."""
     sys.exit(_main(sys.argv[1:]))
@@ -306,6 +309,10 @@ def _main(arguments: Sequence[str]) -> int:
         print(f"error: there is no command {name!r}. Commands are: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     try:
+        if name in COMPILING and not {"-h", "--help"} & set(rest):
+            from hrac.compiled import keep_compiled
+
+            keep_compiled()
         return COMMANDS[name](rest)
     except ValidationError as error:
         print(f"error: {configs.explain(error)}", file=sys.stderr)
