@@ -16,7 +16,7 @@ import numpy as np
 from hrac.adjacency import learn as adjacency_learn
 from hrac.adjacency import network
 from hrac.adjacency.table import AdjacencyTable
-from hrac.agents import a2c, hierarchy, td3
+from hrac.agents import hierarchy
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.td3 import Transition
@@ -94,49 +94,36 @@ def _learner(run: DeviceTraining) -> Iterator[str]:
     seconds = best(lambda: learn(part.agent, steps, batches), 20)
     rate = matmul_rate()
     yield f"matrix products of 1024 x 1024: {rate / 1e9:,.0f} GFLOP/s"
-    work = runs * _learner_flops(run, updates, count)
-    if math.isnan(work):
-        yield "learner: this backend does not count floating-point operations"
-    else:
-        each = work / runs / 1e9
-        yield f"learner: {work / seconds / 1e9:,.0f} GFLOP/s ({work / seconds / rate:.0%}), {each:.2f} GFLOP a round and run"
-
-
-def _learner_flops(run: DeviceTraining, updates: int, count: int) -> float:
-    """Floating-point operations of one run's updates in a round, as XLA counts them before it optimises."""
-    agent = jax.tree.map(lambda leaf: leaf[0], run.parts[0].agent)
-    obs, goal = run.env.obs_dim, run.space.dimensions
-    n = run.config.manager.batch_size
-    batch = Transition(jnp.zeros((n, obs)), jnp.zeros((n, goal)), jnp.zeros(n), jnp.zeros((n, obs)), jnp.ones(n, bool))
-    steps = ControllerStep(
-        jnp.zeros((count, obs)), jnp.zeros((count, goal)), jnp.zeros(count, jnp.int32), jnp.zeros(count), jnp.ones(count, bool)
-    )
-    cfg, settings, penalty = (
-        run.config.manager,
-        hierarchy.manager_settings(run.config),
-        hierarchy.too_far(agent, run.space, run.config),
-    )
-
-    def critics(state: td3.TD3State) -> Any:
-        return td3.update_critics(jax.random.key(0), state, batch, run.space, settings)
-
-    def actor(state: td3.TD3State, with_value: bool) -> Any:
-        arguments = (state.actor, state.critics[0], batch, run.space, penalty, settings.penalty_weight, with_value)
-        return jax.grad(td3.actor_loss, has_aux=True)(*arguments)
-
-    with_value = -(-updates // cfg.value_every_gradient_steps)
-    return (
-        updates * flops(critics, agent.manager)
-        + with_value * flops(lambda s: actor(s, True), agent.manager)
-        + (updates - with_value) * flops(lambda s: actor(s, False), agent.manager)
-        + flops(lambda s: a2c.update(s, steps, run.config.controller), agent.controller)
-    )
+    work = flops(learn, part.agent, steps, batches)
+    each = work / runs / 1e9
+    yield f"learner: {work / seconds / 1e9:,.0f} GFLOP/s ({work / seconds / rate:.0%}), {each:.2f} GFLOP a round and run"
 
 
 def flops(function: Callable[..., Any], *arguments: Any) -> float:
-    """Floating-point operations of a function, as XLA counts them before it optimises; NaN if it does not."""
-    analysis = jax.jit(function).lower(*arguments).cost_analysis()
-    return float(analysis["flops"]) if analysis else float("nan")
+    """Floating-point operations of a function's matrix products, two for each multiplication."""
+    return _count_flops(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _count_flops(jaxpr: Any) -> float:
+    total = 0.0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            inner = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+            total += 2 * inner * math.prod(equation.outvars[0].aval.shape)
+        repeats = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
+        total += repeats * sum(_count_flops(inner) for inner in _programs_in(equation.params))
+    return total
+
+
+def _programs_in(parameters: dict[str, Any]) -> Iterator[Any]:
+    """The functions that an operation calls."""
+    for value in parameters.values():
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if hasattr(item, "eqns"):
+                yield item
+            elif hasattr(item, "jaxpr"):
+                yield item.jaxpr
 
 
 def matmul_rate() -> float:

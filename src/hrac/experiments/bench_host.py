@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from hrac.agents import continuous, td3
-from hrac.agents.hierarchy import manager_settings, too_far
+from hrac.agents import continuous
 from hrac.config import Config, replace
 from hrac.envs.base import HostTask
 from hrac.experiments import tasks
@@ -42,7 +40,7 @@ def training(task: HostTask, config: Config, measured_rounds: int) -> Iterator[s
     overlap = ", collecting while learning" if config.training.overlap else ""
     yield f"rounds of {steps} steps, {seeds} seed(s) of {copies} copies{overlap}: {steps * seeds / each:,.0f} steps/s in all"
     yield f"a round takes {1e3 * each:,.0f} ms; its parts, measured apart:"
-    yield from _parts(run, each)
+    yield from _parts(run)
     eval_seconds, _ = timed(run.evaluate)
     adjacency_seconds, _ = timed(run.update_adjacency)
     run.round()
@@ -54,17 +52,17 @@ def training(task: HostTask, config: Config, measured_rounds: int) -> Iterator[s
     yield f"peak memory: {peak_gigabytes():.2f} GB resident"
 
 
-def _parts(run: HostTraining, round_seconds: float) -> Iterator[str]:
+def _parts(run: HostTraining) -> Iterator[str]:
     """Where a round's time goes, and how near the updates come to the machine's matrix-multiply rate."""
-    config, runs = run.config, len(run.config.seeds)
+    config = run.config
     length = config.training.round_env_steps // config.training.envs_per_run
     updates = round(config.training.round_env_steps * config.controller.updates_per_env_step)
     rate = matmul_rate()
     for name, seconds in (("physics", _physics(run, length)), ("acting", _acting(run, length)), ("copies", _copies(run))):
         yield f"  {name:<20} {1e3 * seconds:8.1f} ms"
-    for name, count, function, one in _learners(run, updates):
+    for name, count, function in _learners(run, updates):
         seconds = sum(best(functools.partial(function, part), 3) for part in run.parts)
-        work = runs * count * flops(one, jax.tree.map(lambda leaf: leaf[0], run.parts[0]))
+        work = sum(flops(function, part) for part in run.parts)
         share = f"{work / seconds / 1e9:,.0f} GFLOP/s, {work / seconds / rate:.0%} of a large product's {rate / 1e9:,.0f}"
         yield f"  {name:<20} {1e3 * seconds:8.1f} ms   {count} updates, {1e3 * seconds / count:.2f} ms each, {share}"
 
@@ -101,8 +99,8 @@ def _copies(run: HostTraining) -> float:
     return time.perf_counter() - start
 
 
-def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Callable[..., Any], Callable[..., Any]]]:
-    """Name, updates a round, a compiled function of a part that makes them all, and one that makes one for one run."""
+def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Callable[..., Any]]]:
+    """Name, updates a round, and a compiled function of a part that makes them all."""
     config, space, actions = run.config, run.space, run.actions
     key, windows = jax.random.key(0), updates // config.k
     without = replace(config, {"manager.correction_candidates": 0})
@@ -127,25 +125,10 @@ def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Calla
     def compiled(function: Callable[..., Any], count: int) -> Callable[..., Any]:
         return jax.jit(lambda part: over_runs(lambda _, one: function(one, count), part))
 
-    def controller_once(one: HostRun) -> Any:
-        batch = jax.tree.map(lambda leaf: leaf[: config.controller.batch_size], one.steps.items)
-        settings = continuous.controller_settings(config)
-        return td3.update(key, one.agent.controller, batch, actions, None, settings)  # type: ignore[arg-type]
-
-    def manager_once(one: HostRun) -> Any:
-        batch = jax.tree.map(lambda leaf: leaf[: config.manager.batch_size], one.windows.items)
-        penalty = too_far(one.agent, space, config)
-        return td3.update(key, one.agent.manager, batch.window, space, penalty, manager_settings(config))
-
-    def correction_once(one: HostRun) -> Any:
-        """All candidates of a batch in one product: a loop's operations are counted once only."""
-        count = (config.manager.correction_candidates + 2) * config.k * config.manager.batch_size
-        return jax.vmap(one.agent.controller.actor)(jnp.zeros((count, one.steps.items.obs.shape[-1])))
-
-    yield "controller updates", updates, compiled(controller, updates), controller_once
-    yield "manager updates", windows, compiled(manager, windows), manager_once
+    yield "controller updates", updates, compiled(controller, updates)
+    yield "manager updates", windows, compiled(manager, windows)
     if config.manager.correction_candidates:
-        yield "correction", windows, compiled(correction, windows), correction_once
+        yield "correction", windows, compiled(correction, windows)
 
 
 def for_task(task: str, seeds: int, rounds: int, envs_per_run: int | None, overlap: bool) -> Iterator[str]:
