@@ -1,7 +1,7 @@
 """A random policy in each ant task, by Gymnasium's API alone: prints what came of it, and can draw it.
 
-    python examples/random_ants.py
-    python examples/random_ants.py --pictures docs/images      (top and following camera side by side; needs OpenGL)
+python examples/random_ants.py
+python examples/random_ants.py --pictures docs/images      (top and following camera side by side; needs OpenGL)
 """
 
 import argparse

@@ -1,15 +1,15 @@
 """Online goal-conditioned hierarchical reinforcement learning with k-step adjacency constraints.
 
 `train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training; importing this package
-registers `hrac/Maze-v0` and `hrac/KeyChest-v0` with Gymnasium.
+registers its environments with Gymnasium (docs/environments.md).
 """
 
-from hrac.api import Evaluation, RunFolderError, evaluate, load, resume, run, train
+from hrac.api import Evaluation, RunFolderError, evaluate, load, pretrained, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
 from hrac.training.checkpoint import CheckpointError
 from hrac.training.loop import Outcome
-from hrac.training.policies import Policy
+from hrac.training.policies import HostPolicy, Policy
 
 _gym.register()
 
@@ -18,11 +18,13 @@ __all__ = [
     "Config",
     "ConfigError",
     "Evaluation",
+    "HostPolicy",
     "Outcome",
     "Policy",
     "RunFolderError",
     "evaluate",
     "load",
+    "pretrained",
     "resume",
     "run",
     "train",

@@ -7,6 +7,7 @@ import json
 import platform
 import subprocess
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,6 +121,16 @@ def load(source: str | Path, seed: int | None = None) -> Policy | HostPolicy:
     world = tasks.make_env(config)
     form = HostPolicy if isinstance(world, HostTask) else Policy
     return form(arrays, path, world, config, trained_seed)  # type: ignore[arg-type]
+
+
+def pretrained(task: str) -> Path:
+    """The policy file that comes with the package for a task, to `load` or `evaluate`; raises `RunFolderError` if none does."""
+    folder = Path(str(resources.files("hrac"))) / "pretrained"
+    path = folder / f"{task}.safetensors"
+    if not path.exists():
+        there_are = ", ".join(sorted(file.stem for file in folder.glob("*.safetensors"))) or "none"
+        raise RunFolderError(f"no trained policy for {task!r} comes with the package. There are: {there_are}")
+    return path
 
 
 class Evaluation(NamedTuple):

@@ -133,7 +133,9 @@ class EvalOptions:
     """Play episodes with a trained policy, without exploration noise, and print what came of it."""
 
     run: tyro.conf.Positional[Path]
-    """A run folder, or one policy file of it."""
+    """A run folder, or one policy file of it; with --pretrained the name of a task."""
+    pretrained: tyro.conf.FlagCreatePairsOff[bool] = False
+    """The policy that comes with the package for a task."""
     episodes: int = 100
     """Episodes for each seed."""
     seed: int | None = None
@@ -149,7 +151,8 @@ def evaluate(arguments: Sequence[str]) -> int:
     options = tyro.cli(EvalOptions, args=arguments, prog="hrac eval")
     if options.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {options.episodes}")
-    for row in api.evaluate(options.run, options.episodes, options.seed, options.random_seed):
+    source = api.pretrained(str(options.run)) if options.pretrained else options.run
+    for row in api.evaluate(source, options.episodes, options.seed, options.random_seed):
         print(row)
     return 0
 
