@@ -88,7 +88,7 @@ POINT_MAZE = TWO_TD3 | {
     "controller.target_noise_clip": 0.2,
     "adjacency.pretrain_env_steps": 20_000,
     "adjacency.update_every_env_steps": 20_000,
-    "training.total_env_steps": 300_000,
+    "training.total_env_steps": 150_000,
     "training.eval_every_env_steps": 10_000,
     "training.checkpoint_every_env_steps": 50_000,
 }
