@@ -77,9 +77,34 @@ def figure(metric: str, label: str, path: Path, best: bool) -> None:
     print(f"drawn: {path.name}")
 
 
+ANTS = {"20 copies": RESULTS / "ant-maze-20copies", "8 copies": RESULTS / "ant-maze-8copies"}
+PUBLISHED = 0.96
+
+
+def ants() -> None:
+    """Success on Ant Maze by step, every seed and their mean."""
+    print("| run | step | success, mean of seeds | each seed | cells explored |")
+    print("|---|---|---|---|---|")
+    picture = Figure(figsize=(6.0, 3.4), layout="constrained")
+    axis = picture.subplots()
+    for label, folder in ANTS.items():
+        success, cells = read(folder, "eval/success"), read(folder, "adjacency/cells")
+        for step, row in zip(success.steps[-3:], success.values.T[-3:], strict=True):
+            each = ", ".join(f"{value:.0%}" for value in row)
+            explored = cells.mean[cells.steps <= step][-1]
+            print(f"| {label} | {step:,} | {row.mean():.0%} | {each} | {explored:.0f} |")
+    panel(axis, [Curve(label, folder) for label, folder in ANTS.items()], "eval/success")
+    axis.axhline(PUBLISHED, color="grey", linewidth=0.8, linestyle="--")
+    axis.set_ylabel("success at (0, 16)")
+    axis.set_title("Ant Maze, HRAC")
+    picture.savefig(IMAGES / "ant_success.png", dpi=130)
+    print("drawn: ant_success.png")
+
+
 if __name__ == "__main__":
     results()
     print()
     choices()
     figure("eval/return", "return in evaluation", IMAGES / "curves.png", best=True)
     figure("eval/subgoal_within_k", "share of subgoals within k steps", IMAGES / "within_k.png", best=False)
+    ants()

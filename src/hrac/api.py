@@ -191,7 +191,7 @@ def _new_folder(config: Config) -> Path:
 def _write_config(folder: Path, config: Config) -> None:
     about = {
         "config": configs.to_dict(config),
-        "versions": {name: _version(name) for name in ("hrac", "jax", "numpy", "optax", "equinox")},
+        "versions": {name: _version(name) for name in ("hrac", "jax", "numpy", "optax", "equinox", "gymnasium", "mujoco")},
         "python": platform.python_version(),
         "device": str(jax.devices()[0]),
         "commit": _commit(),
