@@ -162,7 +162,9 @@ class PictureOptions:
     """Draw one evaluation episode: at every new subgoal the map, the path so far, the subgoal and the adjacency heatmap."""
 
     run: tyro.conf.Positional[Path]
-    """A run folder, or one policy file of it."""
+    """A run folder, or one policy file of it; with --pretrained the name of a task."""
+    pretrained: tyro.conf.FlagCreatePairsOff[bool] = False
+    """The policy that comes with the package for a task."""
     seed: int | None = None
     """Whose policy (default: the run's first)."""
     episode: int = 0
@@ -174,16 +176,19 @@ class PictureOptions:
 def picture(arguments: Sequence[str]) -> int:
     """`hrac picture`."""
     from hrac import api
-    from hrac.training.policies import Policy
-    from hrac.view import episode
+    from hrac.training.policies import HostPolicy
+    from hrac.view import episode, host_episode
 
     options = tyro.cli(PictureOptions, args=arguments, prog="hrac picture")
-    policy = api.load(options.run, options.seed)
-    if not isinstance(policy, Policy):
-        raise ConfigError(f"pictures are drawn of grid worlds only, not of {policy.config.task}")
-    path = options.out or (options.run if options.run.is_dir() else options.run.parent) / "picture.png"
+    source = api.pretrained(str(options.run)) if options.pretrained else options.run
+    policy = api.load(source, options.seed)
+    beside = Path() if options.pretrained else options.run if options.run.is_dir() else options.run.parent
+    path = options.out or beside / "picture.png"
     _check_picture(path)
-    episode.draw(policy, path, options.episode)
+    if isinstance(policy, HostPolicy):
+        host_episode.draw(policy, path, options.episode)
+    else:
+        episode.draw(policy, path, options.episode)
     print(f"drawn: {path}")
     return 0
 
@@ -237,7 +242,7 @@ def list_(arguments: Sequence[str]) -> int:
     for title, rows in (("tasks", TASKS), ("methods", METHODS)):
         print(title)
         for name, row in rows.items():
-            print(f"  {name:<12} {row.summary}")
+            print(f"  {name:<16} {row.summary}")
     return 0
 
 

@@ -235,3 +235,14 @@ def test_actors_are_copies():
     actors = training.actors()
     assert isinstance(actors, Actors)
     assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(actors))
+
+
+def test_an_episode_can_be_drawn(unbroken, tmp_path):
+    from hrac.view import host_episode
+
+    policy = hrac.load(unbroken[0], seed=0)
+    record = host_episode.play(policy, 3)
+    assert len(record.position) == len(record.asked) + 1 <= 31
+    np.testing.assert_allclose(record.asked[0], record.asked[3], atol=1e-5)  # one subgoal for k = 4 steps
+    host_episode.draw(policy, tmp_path / "picture.png", 3)
+    assert (tmp_path / "picture.png").stat().st_size > 10_000

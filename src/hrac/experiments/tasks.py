@@ -68,7 +68,7 @@ TWO_TD3 = {
     "controller.intrinsic_reward": "distance",
     "training.total_env_steps": 5_000_000,
     "training.round_env_steps": 400,
-    "training.eval_every_env_steps": 50_000,
+    "training.eval_every_env_steps": 100_000,
     "training.checkpoint_every_env_steps": 250_000,
     "training.eval_episodes": 50,
 }

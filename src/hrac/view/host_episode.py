@@ -1,0 +1,110 @@
+"""One evaluation episode of an agent on the host (ant or point), as `view.episode` shows those of the grid worlds."""
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, TwoSlopeNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from numpy.typing import NDArray
+
+from hrac.envs import palette
+from hrac.envs.blocks import BlockMaze
+from hrac.training.policies import HostPolicy
+
+COLUMNS, PANELS = 6, 18
+PATH = "#202020"
+POINTS = 60
+"""Points of the heatmap along a side."""
+
+
+class Record(NamedTuple):
+    """What happened, step by step."""
+
+    position: NDArray[np.float32]
+    """Where the agent was before each step, and at the end (steps + 1, 2)."""
+    asked: NDArray[np.float32]
+    """The point that the subgoal asked for at each step (steps, 2)."""
+    total: float
+    success: bool
+    target: NDArray[np.float64] | None
+
+
+def play(policy: HostPolicy, episode_seed: int) -> Record:
+    """One episode without noise."""
+    env = policy.task.evaluation().batch(1, 1)
+    obs = env.reset(seeds=[episode_seed])
+    target = env.context[0] if env.context_dim else None
+    policy.reset()
+    positions, asked, total, done = [obs[0, :2]], [], 0.0, False
+    while not done:
+        action = policy.act(np.concatenate([obs[0], env.context[0]]))
+        asked.append(policy.target.copy())
+        after = env.step(action[None])
+        obs, total = after.obs, total + float(after.reward[0])
+        positions.append(obs[0, :2])
+        done = bool(after.terminated[0] or after.truncated[0])
+    return Record(np.array(positions, np.float32), np.array(asked), total, bool(after.terminated[0]), target)
+
+
+def draw(policy: HostPolicy, path: Path, episode_seed: int = 0) -> None:
+    """Play an episode and write its picture; blue places are judged within k steps of the agent, red ones beyond."""
+    record, threshold = play(policy, episode_seed), policy.config.adjacency.threshold
+    windows = np.arange(0, len(record.asked), policy.config.k)
+    starts = windows[:: math.ceil(len(windows) / PANELS)]
+    rows, columns = math.ceil(len(starts) / COLUMNS), min(COLUMNS, len(starts))
+    figure = Figure(figsize=(2.1 * columns + 0.5, 2.2 * rows + 0.55), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    norm = TwoSlopeNorm(threshold, 0.0, 3 * threshold)
+    for axis, start in zip(axes, starts, strict=False):
+        _draw_window(axis, policy, record, int(start), norm)
+    for axis in axes[len(starts) :]:
+        axis.set_axis_off()
+    result = "done" if record.success else "not done"
+    title = f"{policy.config.task}, seed {policy.seed}: return {record.total:.1f} in {len(record.asked)} steps, {result}"
+    figure.suptitle(title, fontsize=11)
+    colours = matplotlib.cm.ScalarMappable(norm, "RdYlBu_r")
+    bar = figure.colorbar(colours, ax=axes, location="right", shrink=0.8, aspect=30, label="learned distance from the agent")
+    bar.set_ticks([0.0, threshold, 3 * threshold])
+    bar.set_ticklabels(["0", "k steps", "far"])
+    figure.savefig(path, dpi=110)
+
+
+def _draw_window(axis: Axes, policy: HostPolicy, record: Record, start: int, norm: TwoSlopeNorm) -> None:
+    (left, bottom), (right, top) = policy.space.low, policy.space.high
+    margin = 0.06 * (right - left)
+    extent = (left - margin, right + margin, bottom - margin, top + margin)
+    x, y = np.meshgrid(np.linspace(*extent[:2], POINTS), np.linspace(*extent[2:], POINTS))
+    points = np.stack([x, y], axis=-1).reshape(-1, 2)
+    here = record.position[start]
+    if isinstance(policy.task, BlockMaze):
+        walls = policy.task.in_wall(points)
+    else:
+        walls = np.any((points < policy.space.low) | (points > policy.space.high), axis=1, keepdims=True)[:, 0]
+    heat = np.where(walls, np.nan, _distances(policy, here, points)).reshape(POINTS, POINTS)
+    wall = ListedColormap([palette.rgba(palette.WALL)])
+    axis.imshow(np.where(walls.reshape(POINTS, POINTS), 1.0, np.nan), cmap=wall, origin="lower", extent=extent)
+    axis.imshow(heat, cmap="RdYlBu_r", norm=norm, origin="lower", extent=extent)
+    if record.target is not None:
+        radius = getattr(policy.task, "success_radius", 1.0)
+        axis.add_patch(Circle(tuple(record.target), radius, fill=False, edgecolor=PATH, linestyle="--", linewidth=0.8))
+    walked = record.position[: start + 1]
+    axis.plot(walked[:, 0], walked[:, 1], color=PATH, linewidth=1.4, solid_capstyle="round")
+    axis.plot(*here, "o", color=PATH, markersize=6)
+    gold = palette.rgba(palette.SUBGOAL)
+    axis.plot(*record.asked[start], "*", color=gold, markeredgecolor=PATH, markersize=12, clip_on=False)
+    axis.set_xlim(extent[:2])
+    axis.set_ylim(extent[2:])
+    axis.set_title(f"step {start}", fontsize=8, pad=3)
+    axis.set_xticks([])
+    axis.set_yticks([])
+
+
+def _distances(policy: HostPolicy, here: NDArray[np.float32], points: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Learned distance from a place to others."""
+    obs = np.broadcast_to(here, (1, len(points), 2)).astype(np.float32)
+    return policy.hierarchy.distance(policy.actors, obs, (points - here).astype(np.float32)[None])[0]
