@@ -232,6 +232,9 @@ class TrainingConfig:
     eval_episodes: Count = 100
     """Episodes of one evaluation, without exploration noise, on their own random stream."""
 
+    env_threads: Count | None = None
+    """Ants: threads to collect on; None: one a core. It changes no result."""
+
     overlap: bool = False
     """Ants: collect a round while the device still learns from the one before, with policies that are one round older."""
 

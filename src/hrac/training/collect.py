@@ -35,7 +35,7 @@ class Collector:
     def __init__(self, task: HostTask, hierarchy: Hierarchy, config: Config) -> None:
         self.config, self.hierarchy = config, hierarchy
         self.runs, self.copies = len(config.seeds), config.training.envs_per_run
-        self.env = task.batch(self.runs * self.copies)
+        self.env = task.batch(self.runs * self.copies, config.training.env_threads)
         first = self.env.reset(seeds=copy_seeds(config.seeds, self.copies, Stream.ACT))
         self.obs = observed(self.env, first)
         goal = hierarchy.space.dimensions

@@ -225,7 +225,7 @@ def _finite_leaves(runs: Tree) -> Tree:
 def _require_same(saved: dict[str, object], wanted: dict[str, object], path: Path) -> None:
     """A checkpoint may be continued for longer, but not as something else."""
     for tree in (saved, wanted):
-        tree["training"] = {**tree["training"], "total_env_steps": None}  # type: ignore[dict-item]
+        tree["training"] = {**tree["training"], "total_env_steps": None, "env_threads": None}  # type: ignore[dict-item]
     if _jsonable(saved) != _jsonable(wanted):
         different = [name for name in wanted if _jsonable(saved.get(name)) != _jsonable(wanted[name])]
         raise CheckpointError(f"{path} is from another configuration: {', '.join(different)} differ")
