@@ -1,10 +1,11 @@
 """Both levels by TD3 on a small maze for a point: a test that fails when a sign is wrong anywhere.
 
-`test_a_flipped_sign_is_noticed` (slow, run by hand) flips them one at a time and shows that it does.
+`test_a_flipped_sign_is_noticed` (slow, run by hand) flips them one at a time and shows that it does. The sign of the controller's
+next subgoal is not among them: values hardly depend on the direction of a subgoal, so learning goes on without it; it is checked
+by hand-worked numbers in `tests/agents/test_continuous.py`.
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -111,17 +112,8 @@ FLIPS = {
     "manager's value": (td3, "actor_loss", _flipped_actor_loss(controller=False, value=True)),
     "manager's adjacency": (td3, "actor_loss", _flipped_actor_loss(controller=False, value=False)),
     "intrinsic reward": (continuous, "intrinsic_rewards", lambda original: lambda *arguments: -original(*arguments)),
-    "next subgoal": (
-        continuous,
-        "controller_transitions",
-        lambda original: lambda *arguments: _next_subgoal_flipped(original(*arguments)),
-    ),
     "correction": (continuous, "correct", _worst_candidate),
 }
-
-
-def _next_subgoal_flipped(steps):
-    return steps._replace(next_obs=jnp.concatenate([steps.next_obs[:, :-2], -steps.next_obs[:, -2:]], axis=1))
 
 
 @pytest.mark.slow
