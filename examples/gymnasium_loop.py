@@ -10,9 +10,17 @@ import hrac
 
 def main(run: str, episodes: int = 5) -> None:
     policy = hrac.load(run)
-    names = {"maze": "hrac/Maze-v0", "key-chest": "hrac/KeyChest-v0"}
+    names = {
+        "maze": "hrac/Maze-v0",
+        "key-chest": "hrac/KeyChest-v0",
+        "ant-maze": "hrac/AntMaze-v0",
+        "ant-maze-sparse": "hrac/AntMazeSparse-v0",
+        "ant-gather": "hrac/AntGather-v0",
+    }
+    if policy.config.task not in names:
+        sys.exit(f"{policy.config.task} is no Gymnasium environment")
     changes = {name: value for name, value in dataclasses.asdict(policy.config.env).items() if value is not None}
-    env = gymnasium.make(names[policy.config.task], render_mode="ansi", **changes)
+    env = gymnasium.make(names[policy.config.task], **changes)
     for episode in range(episodes):
         obs, info = env.reset(seed=episode)
         policy.reset(seed=episode)
@@ -20,8 +28,7 @@ def main(run: str, episodes: int = 5) -> None:
         while not done:
             obs, reward, terminated, truncated, info = env.step(policy.act(obs))
             total, steps, done = total + float(reward), steps + 1, terminated or truncated
-        print(f"episode {episode}: return {total:.1f} in {steps} steps, {'done' if info['success'] else 'not done'}")
-    print(env.render())
+        print(f"episode {episode}: return {total:.1f} in {steps} steps, {info}")
 
 
 if __name__ == "__main__":

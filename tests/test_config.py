@@ -323,8 +323,48 @@ def test_the_noise_of_the_ants_is_a_setting():
 
 def test_targets_are_anywhere_in_an_ant_maze_of_ones_own():
     own = make_env(replace(config_for("ant-maze", "hrac"), {"env.layout": "####\n#A.#\n####"}))
-    assert (own.target, own.evaluation_target) == ("free", None)
+    assert (own.rule, own.evaluation().rule) == ("free", "free")
     assert own.evaluation().ends_on_success
+
+
+@pytest.mark.parametrize(("block_size", "low", "high"), [(None, -4.0, 20.0), (4.0, -2.0, 10.0)])
+def test_targets_of_the_u_scale_with_its_blocks(block_size, low, high):
+    task = make_env(replace(config_for("ant-maze", "hrac"), {"env.block_size": block_size}))
+    assert task.rule == ((low, low), (high, high))
+    assert task.evaluation().rule == (0.0, 2 * (block_size or 8.0))
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "message"),
+    [
+        (
+            "maze",
+            {"manager.subgoals": "relative", "manager.candidates": 1, "manager.value_every_gradient_steps": 1},
+            "'a2c' on maze",
+        ),
+        ("point-maze", {}, "'td3' on point-maze"),
+    ],
+)
+def test_the_learner_must_suit_the_task(task, changes, message):
+    other = "td3" if task == "maze" else "a2c"
+    settings = {"controller.learner": other} | changes
+    if other == "a2c":
+        settings |= {
+            "manager.correction_candidates": 0,
+            "controller.sees_position": True,
+            "controller.intrinsic_reward": "reached",
+        }
+    with pytest.raises(ConfigError, match=f"controller.learner must be {message}"):
+        make_env(replace(config_for(task, "hrac"), settings))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("manager.correction_candidates", 10), ("controller.sees_position", False), ("training.overlap", True)],
+)
+def test_what_only_td3_levels_do_is_refused_elsewhere(field, value):
+    with pytest.raises(ConfigError, match=rf'{field} must be .* where controller\.learner is "a2c"'):
+        replace(Config(), {field: value})
 
 
 def test_a_pair_is_judged_adjacent_half_way_between_the_margins():

@@ -1,8 +1,8 @@
-"""Both levels by TD3 on a small maze for a point: a test that fails when a sign is wrong anywhere.
+"""Both levels by TD3 on a small maze for a point: a test that fails when a sign is wrong.
 
-`test_a_flipped_sign_is_noticed` (slow, run by hand) flips them one at a time and shows that it does. The sign of the controller's
-next subgoal is not among them: values hardly depend on the direction of a subgoal, so learning goes on without it; it is checked
-by hand-worked numbers in `tests/agents/test_continuous.py`.
+`test_a_flipped_sign_is_noticed` (slow, run by hand) flips them one at a time and shows that it does. One is not among them,
+that of the controller's next subgoal. Values hardly depend on the direction of a subgoal, so learning goes on without it; it is
+checked by hand-worked numbers in `tests/agents/test_continuous.py`.
 """
 
 import jax

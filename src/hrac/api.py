@@ -83,11 +83,14 @@ def resume(
         reached = loop.steps_reached(folder)
         if steps < reached:
             raise RunFolderError(f"{folder} is already at step {reached:,}: --steps must be at least that, got {steps:,}")
-        about = json.loads((folder / "config.json").read_text()) | {"config": configs.to_dict(config)}
-        _write_json(folder / "config.json", about)
     env = tasks.make_env(config)
     shown = display or progress.display(config.training.total_env_steps)
-    return loop.train(config, env, folder, shown, resume=True, minutes=minutes)
+
+    def begun() -> None:
+        about = json.loads((folder / "config.json").read_text()) | {"config": configs.to_dict(config)}
+        _write_json(folder / "config.json", about)
+
+    return loop.train(config, env, folder, shown, resume=True, minutes=minutes, begun=begun)
 
 
 def _check_minutes(minutes: float | None) -> None:

@@ -151,6 +151,8 @@ def evaluate(arguments: Sequence[str]) -> int:
     options = tyro.cli(EvalOptions, args=arguments, prog="hrac eval")
     if options.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {options.episodes}")
+    if options.random_seed < 0:
+        raise ConfigError(f"--random-seed must be at least 0, got {options.random_seed}")
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
     for row in api.evaluate(source, options.episodes, options.seed, options.random_seed):
         print(row)
@@ -182,6 +184,8 @@ def picture(arguments: Sequence[str]) -> int:
     options = tyro.cli(PictureOptions, args=arguments, prog="hrac picture")
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
     policy = api.load(source, options.seed)
+    if options.episode < 0:
+        raise ConfigError(f"--episode must be at least 0, got {options.episode}")
     beside = Path() if options.pretrained else options.run if options.run.is_dir() else options.run.parent
     path = options.out or beside / "picture.png"
     _check_picture(path)

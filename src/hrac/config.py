@@ -218,7 +218,8 @@ class TrainingConfig:
     """Length of a run, the pre-training of the adjacency network included (as the published code counts)."""
 
     round_env_steps: Count = 200
-    """Steps of one run between updates; one controller update and 1/k as many manager updates follow."""
+    """Steps of one run between updates; one controller update (A2C) or as many as steps (TD3), and 1/k as many of the manager
+    follow."""
 
     envs_per_run: Count = 1
     """Copies of the environment that share one run's round."""
@@ -257,6 +258,9 @@ class EnvConfig:
 
     block_size: Positive | None = None
     """Mazes of blocks: edge of a block."""
+
+    success_radius: Positive | None = None
+    """Mazes of blocks: success is to be nearer to the target than this (paper: 5 in Ant Maze)."""
 
     sigma: NonNegative | None = None
     """Ants: standard deviation of the noise added to (x, y) after each step (paper: 0; 0.01, 0.05, 0.1)."""
@@ -313,6 +317,14 @@ class Config:
         if self.controller.learner == "td3":
             self._check_td3()
             return
+        for name, value, plain in (
+            ("manager.correction_candidates", self.manager.correction_candidates, 0),
+            ("controller.sees_position", self.controller.sees_position, True),
+            ("controller.intrinsic_reward", self.controller.intrinsic_reward, "reached"),
+            ("training.overlap", train.overlap, False),
+            ("training.env_threads", train.env_threads, None),
+        ):
+            _require(value == plain, name, f'{plain!r} where controller.learner is "a2c", got {value!r}')
         updates, every = train.round_env_steps // self.k, self.manager.value_every_gradient_steps
         _require(
             updates % every == 0,
@@ -324,7 +336,7 @@ class Config:
         """What both levels by TD3 need."""
         updates = self.training.round_env_steps * self.controller.updates_per_env_step / self.k
         _require(
-            updates >= 1 and updates == int(updates),
+            updates > 0.5 and abs(updates - round(updates)) < 1e-6,
             "controller.updates_per_env_step",
             f"such that a round of {self.training.round_env_steps} steps has a whole number of manager updates, 1/k as many, "
             f"got {self.controller.updates_per_env_step}, which gives {updates:g}",
@@ -333,6 +345,11 @@ class Config:
             self.manager.subgoals == "relative",
             "manager.subgoals",
             f'"relative" where controller.learner is "td3", got {self.manager.subgoals!r}',
+        )
+        _require(
+            self.controller.subgoals_shown_as == "given",
+            "controller.subgoals_shown_as",
+            f'"given" where controller.learner is "td3", got {self.controller.subgoals_shown_as!r}',
         )
         for name in ("candidates", "value_every_gradient_steps"):
             value = getattr(self.manager, name)

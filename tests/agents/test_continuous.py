@@ -5,8 +5,9 @@ import pytest
 
 from hrac.agents import continuous
 from hrac.agents.continuous import ActionBox, Stretch
+from hrac.agents.hierarchy import manager_settings
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.agents.td3 import Transition
+from hrac.agents.td3 import Settings, Transition
 from hrac.agents.windows import Trajectory
 from hrac.config import replace
 from hrac.experiments import tasks
@@ -74,7 +75,7 @@ def test_random_candidates_are_spread_by_half_the_range_around_the_displacement(
     assert clipped.min() == -5.0
 
 
-def _trajectory(last, terminated=(False,) * 4, k=2):
+def _trajectory(last, terminated=(False,) * 4, truncated=(False,) * 4):
     """Two steps of tail, then steps from 0, 1, 3 with subgoal 4, 3, 1 and actions 0.1, 0.2, ..."""
     positions = jnp.array([-9.0, -9.0, 0.0, 1.0, 3.0, 3.5])[:, None]
     after = jnp.array([-9.0, -9.0, 1.0, 3.0, 3.5, 4.0])[:, None]
@@ -86,7 +87,7 @@ def _trajectory(last, terminated=(False,) * 4, k=2):
         reward=jnp.array([0.0, 0.0, 1.0, 2.0, 4.0, 8.0]),
         next_obs=after,
         terminated=pad(terminated),
-        truncated=pad((False,) * 4),
+        truncated=pad(truncated),
         clock=jnp.array([0, 0, 0, 1, 0, 1]),
         last=pad(last),
     )
@@ -103,6 +104,31 @@ def test_a_step_of_the_controller_by_hand(ends_with_window):
     np.testing.assert_allclose(steps.reward, [-3.0, -1.0, -0.5, -0.0])  # minus the distance left to the point 4
     expected = [True, not ends_with_window, True, False]  # the last one terminated
     np.testing.assert_array_equal(steps.bootstrap, expected)
+
+
+def test_nothing_is_bootstrapped_past_the_time_limit():
+    trajectory = _trajectory((False, True, False, True), truncated=(False, True, False, False))
+    steps = continuous.controller_transitions(trajectory, LINE, replace(CONFIG, {"k": 2}))
+    np.testing.assert_array_equal(steps.bootstrap, [True, False, True, True])
+
+
+def test_both_levels_have_the_settings_of_the_configuration():
+    cfg = replace(
+        CONFIG,
+        {
+            "manager.reward_scale": 0.3,
+            "manager.critic_weight_decay": 2e-4,
+            "manager.target_noise_sigma": 0.4,
+            "manager.target_noise_clip": 0.6,
+            "controller.critic_weight_decay": 3e-4,
+            "controller.target_noise_sigma": 0.5,
+            "controller.target_noise_clip": 0.7,
+        },
+    )
+    manager = Settings((300, 300), 1e-4, 1e-3, 0.005, 0.99, 0.3, 20.0, True, 2e-4, 0.4, 0.6)
+    controller = Settings((300, 300), 1e-4, 1e-3, 0.005, 0.95, 1.0, 0.0, True, 3e-4, 0.5, 0.7)
+    assert manager_settings(cfg) == manager
+    assert continuous.controller_settings(cfg) == controller
 
 
 def test_a_stretch_has_its_windows_steps_and_no_others():

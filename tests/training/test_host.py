@@ -1,5 +1,7 @@
 """Training with an environment on the host: collecting, whole trainings in seconds, resuming, policies."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +11,11 @@ import hrac
 from hrac.config import ConfigError, replace
 from hrac.experiments import tasks
 from hrac.nets import MLP
-from hrac.training import collect, log, playing
-from hrac.training.acting import Actors, forward
+from hrac.training import collect, guards, log, playing
+from hrac.training.acting import forward
 from hrac.training.host import HostTraining
 from hrac.training.progress import Silent
+from hrac.training.state import DivergedError
 from hrac.training.streams import Stream
 
 LAYOUT = "####\n#A.#\n##.#\n####"
@@ -230,11 +233,97 @@ def test_a_policy_refuses_what_is_no_observation(unbroken, observation, message)
         hrac.load(unbroken[0], seed=0).act(observation)
 
 
-def test_actors_are_copies():
-    training = _training()
-    actors = training.actors()
-    assert isinstance(actors, Actors)
-    assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(actors))
+def test_overlapping_rounds_act_with_the_policies_before_the_last_learning():
+    training = _training(training__overlap=True, manager__start_fraction=0.05)
+    training.pretrain()
+    used, original = [], training.collector.round
+    training.collector.round = lambda actors, *rest: (used.append(actors), original(actors, *rest))[1]
+    after = [training.actors()]
+    for _ in range(6):
+        training.round()
+        after.append(training.actors())
+    same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))  # noqa: E731
+    assert not same(after[-1], after[-2])  # something was learned
+    assert [same(used[n], after[max(n - 1, 0)]) for n in range(6)] == [True] * 6
+
+
+def test_actions_have_the_exploration_noise_of_the_configuration():
+    training, rounds = _collected(5, controller__noise_sigma=0.1, training__round_env_steps=80)
+    steps = jax.tree.map(lambda *leaves: np.concatenate([leaf[0, 4:].reshape(-1, *leaf.shape[3:]) for leaf in leaves]), *rounds)
+    plain = training.hierarchy.act(training.actors(), steps.obs[None], steps.subgoal[None])[0]
+    np.testing.assert_allclose((steps.action - plain).std(), 0.1, rtol=0.1)
+
+
+def test_runs_may_start_to_learn_in_different_rounds(monkeypatch):
+    """Windows that end early fill one run's buffer before another's: together or apart, each learns from its own round on."""
+    config = _config(seeds=[0, 1, 2], manager__start_fraction=0.0525, manager__batch_size=8, training__envs_per_run=2)
+    task = dataclasses.replace(tasks.make_env(config), ends_on_success=True, success_radius=3.0)
+
+    def learned(mapped):
+        if mapped:
+            monkeypatch.setattr(jax, "default_backend", lambda: "an accelerator")
+        training = HostTraining(config, task)
+        training.pretrain()
+        history = []
+        for _ in range(6):
+            before = training.actors()
+            ready = training.windows_seen >= config.manager.start_windows
+            training.round()
+            moved = np.any(before.manager.biases[-1] != training.actors().manager.biases[-1], axis=-1)
+            history.append((ready.tolist(), moved.tolist()))
+        training.settle()
+        return history
+
+    apart = learned(mapped=False)
+    assert all(ready == moved for ready, moved in apart)
+    assert any(len(set(ready)) == 2 for ready, _ in apart)  # they did differ
+    together = learned(mapped=True)
+    assert all(ready == moved for ready, moved in together)
+
+
+def test_a_policy_that_is_not_finite_stops_the_training_with_its_seed_and_step():
+    training = _training(seeds=[0, 1])
+    training.pretrain()
+    agent = training.parts[1].agent
+    broken = jax.tree.map(lambda leaf: leaf.at[...].set(jnp.nan), agent.controller.actor)
+    training.parts[1] = training.parts[1]._replace(agent=agent._replace(controller=agent.controller._replace(actor=broken)))
+    with pytest.raises(DivergedError, match=r"controller.*of seed 1 is nan in the round that ended at step 400"):
+        training.round()
+
+
+def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(guards.time, "monotonic", lambda: now[0])
+    deadline = guards.Deadline(1.0)
+    for what, seconds in (("round", 5.0), ("round", 3.0), ("save", 10.0)):
+        with deadline.measuring(what):
+            now[0] += seconds
+    assert not deadline.near()  # 18 s of 60 are over, 15 may be needed
+    now[0] = 100.0 + 44.9
+    assert not deadline.near()
+    now[0] = 100.0 + 45.1
+    assert deadline.near()
+    assert not guards.Deadline(None).near()
+
+
+@pytest.mark.parametrize("ids", [[-1], [0, 0], [1, 0], [3]])
+def test_a_point_batch_refuses_copies_that_there_are_not(ids):
+    env = tasks.make_env(_config()).batch(3)
+    env.reset()
+    with pytest.raises(ValueError, match="ids must be different copies from 0 to 2"):
+        env.reset(ids)
+    np.testing.assert_array_equal(env.episodes, [0, 0, 0])
+
+
+def test_a_point_batch_takes_masks_and_wants_a_seed_a_copy():
+    env = tasks.make_env(_config()).batch(3)
+    with pytest.raises(RuntimeError, match="reset the copies"):
+        env.step(np.zeros((3, 2)))
+    env.reset()
+    env.reset([False, False, True])
+    np.testing.assert_array_equal(env.episodes, [0, 0, 1])
+    with pytest.raises(ValueError, match="seeds must be 2 integers"):
+        env.reset([0, 1], seeds=[5])
 
 
 def test_an_episode_can_be_drawn(unbroken, tmp_path):

@@ -99,7 +99,8 @@ class BatchStep(NamedTuple):
 class BatchEnvironment(Protocol):
     """Many copies of an environment on the host, with continuous actions; observations start with the agent's position.
 
-    A copy's fate depends on its own seed and actions only.
+    A copy's fate depends on its own seed and actions only. `ids` names copies by number, in order, or by a mask of all
+    (`rows_of`). Stepping on after an episode's end must work: random behaviour does not care for ends.
     """
 
     num_envs: int
@@ -152,3 +153,23 @@ class HostTask(Protocol):
     def evaluation(self) -> "HostTask":
         """The task as it is evaluated: success, where there is such a thing, terminates an episode."""
         ...
+
+
+def rows_of(ids: ArrayLike | None, num_envs: int) -> NDArray[np.int64]:
+    """The copies that `ids` names: by number, in order, or by a mask of all; None for all. Raises `ValueError`."""
+    everyone = np.arange(num_envs)
+    if ids is None:
+        return everyone
+    array = np.atleast_1d(np.asarray(ids))
+    rows = everyone[array] if array.dtype == np.bool_ else array.astype(np.int64)
+    if rows.size and (rows[0] < 0 or rows[-1] >= num_envs or (np.diff(rows) <= 0).any()):
+        raise ValueError(f"ids must be different copies from 0 to {num_envs - 1}, in order, got {ids!r}")
+    return rows
+
+
+def checked_seeds(seeds: ArrayLike, count: int) -> NDArray[np.int64]:
+    """One seed for each of so many copies. Raises `ValueError`."""
+    array = np.asarray(seeds)
+    if array.shape != (count,) or array.dtype.kind not in "iu" or (array < 0).any() or (array >= 2**63).any():
+        raise ValueError(f"seeds must be {count} integers from 0 to 2**63 - 1, one for each copy that is reset, got {seeds!r}")
+    return array.astype(np.int64)

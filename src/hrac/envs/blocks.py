@@ -19,19 +19,23 @@ RewardRule: TypeAlias = Callable[[Numbers, Numbers], Numbers]
 
 Maze = TypeVar("Maze", bound="BlockMaze")
 
+U = "#####\n#A..#\n###.#\n#...#\n#####"
+"""The layout of Ant Maze."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockMaze:
     """A maze of blocks; the defaults are those of Ant Maze. The origin is the centre of the first start block."""
 
-    layout: str = "#####\n#A..#\n###.#\n#...#\n#####"
+    layout: str = U
     """The map, one line a row: `#` wall, `.` free, `A` free and a possible start. x grows along a row, y from row to row."""
 
     block_size: float = 8.0
     """Edge of a block. Walls are half as high."""
 
-    target: Point | tuple[Point, Point] | Literal["free"] = ((-4.0, -4.0), (20.0, 20.0))
-    """Where the target is: a point (x, y), a rectangle ((x, y), (x, y)) to draw it from, or "free", anywhere but in walls."""
+    target: Point | tuple[Point, Point] | Literal["free"] | None = None
+    """Where the target is: a point (x, y), a rectangle ((x, y), (x, y)) to draw it from, or "free", anywhere but in walls.
+    None: in the U anywhere in the square around the free blocks, as in the paper, walls or not; in other layouts "free"."""
 
     reward: Literal["distance", "sparse"] | RewardRule = "distance"
     """Minus the distance to the target; or 1 within `success_radius` of it, else 0; or a function of your own."""
@@ -45,8 +49,9 @@ class BlockMaze:
     shows_target: bool = True
     """Whether an agent is told the target."""
 
-    evaluation_target: Point | None = (0.0, 16.0)
-    """Where the target is when an agent is evaluated; None: as in training."""
+    evaluation_target: Point | None = None
+    """Where the target is when an agent is evaluated. None: in the U at its other end, (0, 16) in Ant Maze; in other layouts
+    as in training."""
 
     time_limit: int = 500
     """Steps after which an episode is truncated."""
@@ -54,17 +59,22 @@ class BlockMaze:
     def __post_init__(self) -> None:
         for name in ("block_size", "success_radius", "time_limit"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
+            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if self.time_limit != int(self.time_limit):
+            raise ValueError(f"time_limit must be a whole number, got {self.time_limit!r}")
+        if not isinstance(self.layout, str):
+            raise ValueError(f"layout must be a text, got {self.layout!r}")
         if not callable(self.reward) and self.reward not in ("distance", "sparse"):
             raise ValueError(f'reward must be "distance", "sparse" or a function, got {self.reward!r}')
-        if not (isinstance(self.target, str) and self.target == "free"):
-            object.__setattr__(self, "target", _checked_target("target", self.target))
-        if self.evaluation_target is not None:
-            object.__setattr__(self, "evaluation_target", _checked_target("evaluation_target", self.evaluation_target))
         if not (self.grid == "A").any():
             raise layouts.LayoutError("'A' stands nowhere: at least one block to start in is needed")
-        layouts.distances(self.grid, "A")
+        layouts.check_reachable(self.grid, "A")
+        if self.target is not None and not (isinstance(self.target, str) and self.target == "free"):
+            object.__setattr__(self, "target", _checked_target("target", self.target, ((2,), (2, 2))))
+        if self.evaluation_target is not None:
+            checked = _checked_target("evaluation_target", self.evaluation_target, ((2,),))
+            object.__setattr__(self, "evaluation_target", checked)
 
     @cached_property
     def grid(self) -> np.ndarray:
@@ -87,6 +97,17 @@ class BlockMaze:
         edge = self.block_size / 2
         return tuple((self.free.min(axis=0) - edge).tolist()), tuple((self.free.max(axis=0) + edge).tolist())
 
+    @property
+    def rule(self) -> Point | tuple[Point, Point] | Literal["free"]:
+        """Where targets are drawn from: `target`, with what None stands for."""
+        if self.target is not None:
+            return self.target
+        return self.bounds if self._is_the_u else "free"
+
+    @property
+    def _is_the_u(self) -> bool:
+        return self.layout.strip("\n") == U
+
     def centres(self, blocks: NDArray[np.bool_]) -> Numbers:
         """Centres of the blocks of a mask (rows, columns)."""
         origin = np.argwhere(self.grid == "A")[0]
@@ -102,10 +123,10 @@ class BlockMaze:
 
     def draw_target(self, rng: np.random.Generator) -> Numbers:
         """An episode's target."""
-        if isinstance(self.target, str):
+        if isinstance(self.rule, str):
             edge = self.block_size / 2
             return rng.choice(self.free) + rng.uniform(-edge, edge, 2)
-        low, high = np.broadcast_to(self.target, (2, 2))
+        low, high = np.broadcast_to(self.rule, (2, 2))
         return rng.uniform(low, high)
 
     def rewards(self, positions: Numbers, targets: Numbers) -> Numbers:
@@ -121,7 +142,9 @@ class BlockMaze:
 
     def evaluation(self: Maze) -> Maze:
         """The maze as it is evaluated: success ends an episode."""
-        target = self.target if self.evaluation_target is None else self.evaluation_target
+        target: Any = self.evaluation_target
+        if target is None:
+            target = (0.0, 2.0 * self.block_size) if self._is_the_u else self.target
         return dataclasses.replace(self, target=target, ends_on_success=True)
 
 
@@ -129,12 +152,13 @@ def _distance(positions: Numbers, targets: Numbers) -> Numbers:
     return np.sqrt(np.square(positions - targets).sum(axis=-1))
 
 
-def _checked_target(name: str, target: Any) -> Any:
+def _checked_target(name: str, target: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
     """The same as nested tuples of floats."""
     try:
         array = np.asarray(target, np.float64)
     except (TypeError, ValueError):
         array = np.zeros(0)
-    if array.shape not in ((2,), (2, 2)) or not np.isfinite(array).all() or (np.diff(np.atleast_2d(array), axis=0) < 0).any():
-        raise ValueError(f'{name} must be (x, y), ((x low, y low), (x high, y high)) or "free", got {target!r}')
+    if array.shape not in shapes or not np.isfinite(array).all() or (np.diff(np.atleast_2d(array), axis=0) < 0).any():
+        or_else = ' or ((x low, y low), (x high, y high)) or "free"' if (2, 2) in shapes else ""
+        raise ValueError(f"{name} must be (x, y){or_else}, got {target!r}")
     return tuple(array.tolist()) if array.ndim == 1 else tuple(map(tuple, array.tolist()))

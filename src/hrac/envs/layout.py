@@ -38,28 +38,29 @@ def read(text: str, letters: str) -> np.ndarray:
 
 def distances(grid: np.ndarray, start: str) -> NDArray[np.int32]:
     """Steps between all free cells, in reading order; all must be reachable from the first `start`."""
+    check_reachable(grid, start)
     cells = np.argwhere(grid != "#")
-    table = _all_distances(grid == "#", cells)
-    first = int(np.flatnonzero(grid[tuple(cells.T)] == start)[0])
-    if (lost := np.flatnonzero(table[first] < 0)).size:
-        r, c = cells[lost[0]]
+    return np.stack([_search(grid == "#", cell)[tuple(cells.T)] for cell in cells])
+
+
+def check_reachable(grid: np.ndarray, start: str) -> None:
+    """Raise `LayoutError` unless every free cell can be reached from the first `start`."""
+    away = _search(grid == "#", np.argwhere(grid == start)[0])
+    if (lost := np.argwhere((grid != "#") & (away < 0))).size:
+        r, c = lost[0]
         raise LayoutError(f"row {r}, column {c}: {str(grid[r, c])!r} cannot be reached from {start!r}")
-    return table
 
 
-def _all_distances(walls: NDArray[np.bool_], cells: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Breadth-first search from every cell; -1 where there is no way."""
-    index = np.full(walls.shape, -1)
-    index[tuple(cells.T)] = np.arange(len(cells))
-    neighbours = [[int(j) for j in index[tuple((cell + MOVES).T)] if j >= 0] for cell in cells]
-    table = np.full((len(cells), len(cells)), -1, dtype=np.int32)
-    for source in range(len(cells)):
-        row, queue = table[source], deque([source])
-        row[source] = 0
-        while queue:
-            here = queue.popleft()
-            for there in neighbours[here]:
-                if row[there] < 0:
-                    row[there] = row[here] + 1
-                    queue.append(there)
-    return table
+def _search(walls: NDArray[np.bool_], source: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Breadth-first search from a cell: steps to every cell (rows, columns), -1 where there is no way."""
+    away = np.full(walls.shape, -1, dtype=np.int32)
+    away[tuple(source)] = 0
+    queue = deque([(int(source[0]), int(source[1]))])
+    while queue:
+        row, column = queue.popleft()
+        for dr, dc in MOVES.tolist():
+            there = row + dr, column + dc
+            if not walls[there] and away[there] < 0:
+                away[there] = away[row, column] + 1
+                queue.append(there)
+    return away

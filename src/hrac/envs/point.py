@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hrac.envs.base import BatchStep
+from hrac.envs.base import BatchStep, checked_seeds, rows_of
 from hrac.envs.blocks import BlockMaze, Numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointMaze(BlockMaze):
-    """The U of Ant Maze in blocks of 4, half an ant's time, and a point in it that is pushed about."""
+    """The U of Ant Maze in blocks of 4, 200 steps, and a point in it that is pushed about."""
 
     block_size: float = 4.0
-    target: Any = ((-2.0, -2.0), (10.0, 10.0))
-    evaluation_target: Any = (0.0, 8.0)
     success_radius: float = 2.0
     time_limit: int = 200
 
@@ -61,7 +59,7 @@ class PointBatch:
         """Begin an episode in some copies (default: all), with new seeds if given; their first observations."""
         rows = self._rows(ids)
         if seeds is not None:
-            self.seeds[rows], self.episodes[rows] = seeds, -1
+            self.seeds[rows], self.episodes[rows] = checked_seeds(seeds, len(rows)), -1
         self.episodes[rows] += 1
         for i in rows:
             rng = np.random.default_rng((self.seeds[i], self.episodes[i]))
@@ -75,6 +73,8 @@ class PointBatch:
         rows, push = self._rows(ids), np.asarray(actions, np.float64)
         if push.shape != (len(rows), 2) or not np.isfinite(push).all():
             raise ValueError(f"actions must be {len(rows)} rows of two finite numbers, got {actions!r}")
+        if (self.episodes[rows] < 0).any():
+            raise RuntimeError("reset the copies before stepping them")
         definition = self.definition
         drive = (1 - definition.inertia) * definition.max_speed * np.clip(push, -1.0, 1.0)
         velocity = definition.inertia * self.velocities[rows] + drive
@@ -101,7 +101,7 @@ class PointBatch:
             setattr(self, name, snapshot[name].copy())
 
     def _rows(self, ids: ArrayLike | None) -> NDArray[np.int64]:
-        return np.arange(self.num_envs) if ids is None else np.atleast_1d(np.asarray(ids, np.int64))
+        return rows_of(ids, self.num_envs)
 
     def _observe(self, rows: NDArray[np.int64]) -> Numbers:
         return np.column_stack([self.positions[rows], self.velocities[rows], 0.01 * self.steps[rows]])

@@ -24,15 +24,10 @@ class Task(NamedTuple):
     """Where the task departs from the defaults of `Config`."""
 
 
-def _targets(changes: dict[str, Any]) -> dict[str, Any]:
-    """Where the targets are in a maze of one's own: anywhere, in evaluation too."""
-    return {"target": "free", "evaluation_target": None} if {"layout", "block_size"} & set(changes) else {}
-
-
 def _ant_maze(**changes: Any) -> HostTask:
     from hrac.envs.ant.maze import AntMaze  # MuJoCo is imported only where it is needed
 
-    return AntMaze(**_targets(changes), **changes)
+    return AntMaze(**changes)
 
 
 def _ant_maze_sparse(**changes: Any) -> HostTask:
@@ -114,14 +109,14 @@ TASKS = {
     ),
     "point-maze": Task(
         "a point in the U of Ant Maze, small networks: the ants' code in minutes",
-        lambda changes: PointMaze(**_targets(changes), **changes),
-        ("layout", "block_size", "time_limit"),
+        lambda changes: PointMaze(**changes),
+        ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
     ),
     "ant-maze": Task(
         "MuJoCo ant in a U-shaped corridor, dense reward; success at (0, 16) in evaluation",
         lambda changes: _ant_maze(**changes),
-        ("layout", "block_size", "time_limit", "sigma"),
+        ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
     ),
     "ant-maze-sparse": Task(
@@ -154,9 +149,13 @@ def make_env(config: Config) -> Environment | HostTask:
         if name not in task.fields:
             raise ConfigError(f"env.{name}: {config.task} has no use for it. It has for: {', '.join(task.fields)}")
     try:
-        return task.make(changes)
+        world = task.make(changes)
     except LayoutError as error:
         raise ConfigError(f"env.layout: {error}") from None
+    wanted = "td3" if isinstance(world, HostTask) else "a2c"
+    if config.controller.learner != wanted:
+        raise ConfigError(f"controller.learner must be {wanted!r} on {config.task}, got {config.controller.learner!r}")
+    return world
 
 
 def config_for(task: str, method: str) -> Config:

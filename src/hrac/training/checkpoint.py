@@ -89,7 +89,7 @@ def unflatten(arrays: Arrays, like: Tree, prefix: str, source: Path) -> Tree:
     expected = jax.tree_util.tree_leaves_with_path(like)
     names = [prefix + jax.tree_util.keystr(path) for path, _ in expected]
     if missing := [name for name in names if name not in arrays]:
-        raise CheckpointError(f"{source} is from another configuration: it has no {missing[0]!r}")
+        raise CheckpointError(f"{source} is from another configuration or version: it has no {missing[0]!r}")
     for name, (_, leaf) in zip(names, expected, strict=True):
         found = arrays[name]
         if found.shape != leaf.shape or found.dtype != leaf.dtype:

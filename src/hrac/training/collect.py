@@ -36,7 +36,7 @@ class Collector:
         self.config, self.hierarchy = config, hierarchy
         self.runs, self.copies = len(config.seeds), config.training.envs_per_run
         self.env = task.batch(self.runs * self.copies, config.training.env_threads)
-        first = self.env.reset(seeds=copy_seeds(config.seeds, self.copies, Stream.ACT))
+        first = self.env.reset(seeds=copy_seeds(config.seeds, self.copies, Stream.ACT_COPIES))
         self.obs = observed(self.env, first)
         goal = hierarchy.space.dimensions
         self.subgoal = np.zeros((self.runs * self.copies, goal), np.float32)
@@ -130,8 +130,8 @@ class Collector:
 def wander(task: HostTask, config: Config, episodes: int, dimensions: int) -> NDArray[np.float32]:
     """Positions (runs, episodes, time limit + 1, goal) of uniformly random actions; what the task ends goes on."""
     runs = len(config.seeds)
-    env = task.batch(runs * episodes)
-    obs = env.reset(seeds=copy_seeds(config.seeds, episodes, Stream.WANDER))
+    env = task.batch(runs * episodes, config.training.env_threads)
+    obs = env.reset(seeds=copy_seeds(config.seeds, episodes, Stream.WANDER_COPIES))
     rngs = [np.random.default_rng([seed, Stream.WANDER]) for seed in config.seeds]
     positions = [obs[:, :dimensions]]
     for _ in range(env.time_limit):

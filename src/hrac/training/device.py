@@ -45,7 +45,7 @@ class DeviceTraining(Training):
             for number, (part, runs) in enumerate(zip(self._slices, self.parts, strict=True))
         ]
         self.parts = [runs for runs, _, _ in results]
-        self._finish_round(*join([(metrics, visited) for _, metrics, visited in results]))
+        self._finish_round([metrics for _, metrics, _ in results], join([visited for _, _, visited in results]))
 
     def _is_learning(self, part: int) -> bool:
         """Whether any run of a part has stored enough to learn from: a program without learning serves until then."""

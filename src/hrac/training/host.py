@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 from numpy.typing import NDArray
 
 from hrac.agents import continuous
@@ -41,7 +41,7 @@ class HostTraining(Training):
     """R runs in an environment on the host."""
 
     def __init__(self, config: Config, task: HostTask) -> None:
-        self.task, one = task, task.batch(1, 1)
+        self.task, self._evaluation, one = task, task.evaluation(), task.batch(1, 1)
         super().__init__(config, host_subgoal_space(one, config))
         self.actions = ActionBox(one.action_low, one.action_high)
         self.obs_dim, self.time_limit = one.obs_dim + one.context_dim, one.time_limit
@@ -69,6 +69,7 @@ class HostTraining(Training):
         index = self.env_steps // self.config.training.round_env_steps
         enough = self.windows_seen >= self.config.manager.start_windows
         actors = self._older if self._older is not None else self.actors()
+        self._require_finite_actors(actors)
         trajectory, totals = self.collector.round(actors, enough, index)
         if self.config.training.overlap:
             self._older = self.actors()  # the device has had the whole round's time for the learning this waits for
@@ -77,8 +78,8 @@ class HostTraining(Training):
                 self._learn_keys[part],
                 runs,
                 jnp.asarray(index),
-                *jax.device_put(jax.tree.map(lambda leaf, p=part: leaf[p], (trajectory, totals))),
-                learning=bool(enough[part].all()),
+                *jax.device_put(jax.tree.map(lambda leaf, p=part: leaf[p], (enough, trajectory, totals))),
+                learning=bool(enough[part].any()),
                 **self._static,
             )
             for part, runs in zip(self._slices, self.parts, strict=True)
@@ -88,11 +89,17 @@ class HostTraining(Training):
         self.windows_seen = self.windows_seen + new.last.sum(axis=(1, 2))
         goal = self.space.dimensions
         visited = Visited(new.obs[..., :goal], new.next_obs[..., :goal], new.terminated | new.truncated)
-        self._finish_round(join([metrics for _, metrics in results]), visited)
+        self._finish_round([metrics for _, metrics in results], visited)
+
+    def _require_finite_actors(self, actors: Actors) -> None:
+        """A policy that is not finite must not act."""
+        for path, leaf in jax.tree_util.tree_leaves_with_path(actors):
+            bad = ~np.isfinite(leaf.reshape(len(leaf), -1)).all(axis=1)
+            self._require_finite({jax.tree_util.keystr(path): np.where(bad, np.nan, 0.0)}, self.env_steps)
 
     def _play(self, episodes: int) -> dict[str, NDArray[np.float64]]:
         seeds = collect.copy_seeds(self.config.seeds, episodes, Stream.EVAL, self.env_steps)
-        played = playing.play(self.task.evaluation(), self.hierarchy, self.actors(), seeds, self.config)
+        played = playing.play(self._evaluation, self.hierarchy, self.actors(), seeds, self.config)
         return {name: both.sum(axis=-1) for name, both in played.items()}
 
     def _own_arrays(self) -> dict[str, NDArray[Any]]:
@@ -136,6 +143,7 @@ def learn_runs(
     keys: Key[Array, " runs"],
     runs: HostRun,
     index: Array,
+    ready: Bool[Array, " runs"],
     trajectory: Trajectory,
     totals: Float[Array, "runs time copies"],
     *,
@@ -144,20 +152,29 @@ def learn_runs(
     actions: ActionBox,
     cfg: Config,
 ) -> tuple[HostRun, dict[str, Mean]]:
-    """Store a round (runs, k + time, copies, ...) and learn what belongs to it; `index` is the round's number."""
+    """Store a round (runs, k + time, copies, ...); if `learning`, the runs that are ready learn what belongs to it.
+
+    `index` is the round's number.
+    """
 
     def one(
-        _: str | None, key: PRNGKeyArray, run: HostRun, trajectory: Trajectory, totals: Array
+        axis: str | None, key: PRNGKeyArray, run: HostRun, ready: Array, trajectory: Trajectory, totals: Array
     ) -> tuple[HostRun, dict[str, Mean]]:
         run = store(run, trajectory, space, cfg)
         metrics = acting_metrics(Collected(trajectory, totals), run.agent, None, space, cfg)
+        key = jax.random.fold_in(key, index)
         if learning:
-            agent, numbers = learn(jax.random.fold_in(key, index), run, space, actions, cfg)
+            agent, numbers = learn(key, run, space, actions, cfg)
+            if axis is not None:  # runs mapped together may start to learn at different times
+                agent = jax.tree.map(lambda new, old: jnp.where(ready, new, old), agent, run.agent)
             run = run._replace(agent=agent)
-            metrics |= {name: (value, jnp.ones(())) for name, value in numbers.items()}
-        return run, metrics
+        else:
+            shapes = jax.eval_shape(lambda key: learn(key, run, space, actions, cfg)[1], key)
+            numbers = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+        weight = ready.astype(jnp.float32) if learning else jnp.zeros(())
+        return run, metrics | {name: (weight * value, weight) for name, value in numbers.items()}
 
-    return over_runs(one, keys, runs, trajectory, totals)
+    return over_runs(one, keys, runs, ready, trajectory, totals)
 
 
 def store(run: HostRun, trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> HostRun:
@@ -178,5 +195,6 @@ def learn(
     key_steps, key_windows, key_learn = jax.random.split(key, 3)
     updates = round(cfg.training.round_env_steps * cfg.controller.updates_per_env_step)
     steps = replay.sample(key_steps, run.steps, (updates, cfg.controller.batch_size))
-    windows = replay.sample(key_windows, run.windows, (updates // cfg.k, cfg.manager.batch_size))
+    managed = round(cfg.training.round_env_steps * cfg.controller.updates_per_env_step / cfg.k)
+    windows = replay.sample(key_windows, run.windows, (managed, cfg.manager.batch_size))
     return continuous.learn(key_learn, run.agent, steps, windows, space, actions, cfg)

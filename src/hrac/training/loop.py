@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,16 +46,19 @@ def train(
     display: Display,
     resume: bool = False,
     minutes: float | None = None,
+    begun: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1).
 
     With `minutes`, it stops with a checkpoint before so many are over, as far as it can tell from rounds and saves so far.
+    `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
     """
     deadline = Deadline(minutes)
     with contextlib.closing(display), locked(folder), interruptible() as interrupted:
         remove_leftovers(folder)
         training = prepare(config, world)
         log = _open_log(training, folder, resume)
+        begun()
         with contextlib.closing(log):
             watch = _Watch(training, log, display)
             try:
@@ -63,7 +67,8 @@ def train(
                         f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ..."
                     )
                     watch.record(training.pretrain())
-                    watch.record(training.evaluate())
+                    with deadline.measuring("round"):
+                        watch.record(training.evaluate())
                     with deadline.measuring("save"):
                         training.save(folder, log)
                 while not (_ended(training) or interrupted() or deadline.near()):

@@ -15,7 +15,7 @@ def play(
     """One episode for each seed, an equal number for each run; totals and weights (2, runs, episodes): see docs/metrics.md."""
     runs, copies = len(actors.manager.biases[0]), len(seeds)
     episodes = copies // runs
-    env = task.batch(copies)
+    env = task.batch(copies, cfg.training.env_threads)
     obs = observed(env, env.reset(seeds=seeds))
     by_run = lambda array: array.reshape(runs, episodes, *array.shape[1:])  # noqa: E731
     subgoal = np.zeros((copies, hierarchy.space.dimensions), np.float32)

@@ -144,6 +144,8 @@ class HostPolicy:
 
     def _read(self, observation: Any) -> NDArray[np.float32]:
         if isinstance(observation, dict):
+            if missing := {"observation", "desired_goal"} - observation.keys():
+                raise ValueError(f"observation has no {', '.join(sorted(missing))}")
             observation = np.concatenate([observation["observation"], observation["desired_goal"]])
         obs, size = np.asarray(observation, np.float32), self.obs_dim + self.context_dim
         if obs.shape != (size,):

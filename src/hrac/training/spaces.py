@@ -9,7 +9,7 @@ def subgoal_space(env: Environment, config: Config) -> SubgoalSpace:
     """The space of subgoals of an environment under a configuration."""
     relative = config.manager.subgoals == "relative"
     shown = config.controller.subgoals_shown_as == "displacement"
-    return SubgoalSpace(relative, env.position_low, env.position_high, shown)
+    return SubgoalSpace(relative, env.position_low, env.position_high, shown, reach=config.manager.subgoal_range)
 
 
 def host_subgoal_space(env: BatchEnvironment, config: Config) -> SubgoalSpace:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hrac.adjacency import learn as adjacency_learn
 from hrac.adjacency.table import AdjacencyTable
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.config import Config, TrainingConfig, to_dict
+from hrac.config import Config, TrainingConfig, from_dict, to_dict
 from hrac.envs.base import KnownDistances
 from hrac.training import checkpoint, policies, replay, rounds
 from hrac.training.checkpoint import CheckpointError
@@ -60,7 +60,8 @@ class Training(ABC):
         self.env_steps = 0
         self.sums: dict[str, NDArray[np.float64]] = {}
         """Totals and weights (2, runs) of the metrics since the last evaluation."""
-        self._pending: list[tuple[int, dict[str, Mean]]] = []
+        self._pending: list[tuple[int, list[dict[str, Mean]]]] = []
+        """The parts' metrics of rounds that nobody has looked at yet, so that nothing waits for them."""
 
     @abstractmethod
     def _walks(self, env_steps: int) -> tuple[NDArray[np.floating], int]:
@@ -125,7 +126,7 @@ class Training(ABC):
             numbers["adjacency/accuracy"] = np.asarray(join(measured))
         return self._rows(numbers)
 
-    def _finish_round(self, metrics: dict[str, Any], visited: Visited) -> None:
+    def _finish_round(self, metrics: list[dict[str, Any]], visited: Visited) -> None:
         """Take note of what a round gave."""
         self.env_steps += self.config.training.round_env_steps
         self.memory.append(visited)
@@ -148,8 +149,8 @@ class Training(ABC):
 
     def settle(self) -> None:
         """Add up the rounds' metrics, and make sure that every number so far is finite."""
-        for step, metrics in self._pending:
-            numbers = {name: np.asarray(jnp.stack(mean), np.float64) for name, mean in metrics.items()}
+        for step, parts in self._pending:
+            numbers = {name: np.asarray(jnp.stack(mean), np.float64) for name, mean in join(parts).items()}
             self._require_finite({name: both[0] for name, both in numbers.items()}, step)
             for name, both in numbers.items():
                 self.sums[name] = self.sums.get(name, 0.0) + both
@@ -189,7 +190,7 @@ class Training(ABC):
     def restore(self, path: Path) -> int:
         """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
         arrays, facts = checkpoint.load(path, "checkpoint")
-        _require_same(facts["config"], to_dict(self.config), path)
+        _require_same(to_dict(from_dict(facts["config"])), to_dict(self.config), path)
         like = join(self.parts)
         for leaf_path, leaf in jax.tree_util.tree_leaves_with_path(like):
             name = "runs" + jax.tree_util.keystr(leaf_path)

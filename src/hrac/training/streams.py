@@ -12,3 +12,5 @@ class Stream(enum.IntEnum):
     EVAL = 3
     WANDER = 4
     PAIRS = 5
+    ACT_COPIES = 6
+    WANDER_COPIES = 7

@@ -93,7 +93,6 @@ def test_a_bad_maze_is_told_with_its_row_and_column(layout, message):
         ("sigma", math.inf),
         ("reward", "dense"),
         ("target", "wall"),
-        ("target", None),
         ("target", (1.0,)),
         ("target", (1.0, 2.0, 3.0)),
         ("target", (math.nan, 0.0)),

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs.ant import body
 from hrac.envs.ant.body import Wall
-from hrac.envs.base import BatchStep
+from hrac.envs.base import BatchStep, checked_seeds, rows_of
 
 Numbers: TypeAlias = NDArray[np.float64]
 Ids: TypeAlias = NDArray[np.int64]
@@ -109,7 +109,7 @@ class AntBatch(ABC):
         """
         rows = self._rows(ids)
         if seeds is not None:
-            self.seeds[rows] = _checked_seeds(seeds, len(rows))
+            self.seeds[rows] = checked_seeds(seeds, len(rows))
             self.episodes[rows] = -1
         self.episodes[rows] += 1
         self.physics.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
@@ -210,14 +210,7 @@ class AntBatch(ABC):
     # Checks
 
     def _rows(self, ids: ArrayLike | None) -> Ids:
-        """Copies by number, in order, or by a mask of all."""
-        if ids is None:
-            return self.everyone
-        array = np.atleast_1d(np.asarray(ids))
-        rows = self.everyone[array] if array.dtype == np.bool_ else array.astype(np.int64)
-        if rows.size and (rows[0] < 0 or rows[-1] >= self.num_envs or (np.diff(rows) <= 0).any()):
-            raise ValueError(f"ids must be different copies from 0 to {self.num_envs - 1}, in order, got {ids!r}")
-        return rows
+        return self.everyone if ids is None else rows_of(ids, self.num_envs)
 
     def _checked_actions(self, actions: ArrayLike, count: int) -> Numbers:
         array = np.asarray(actions, np.float64)
@@ -234,13 +227,6 @@ class AntBatch(ABC):
         if counts.any():
             copies = rows[counts.any(axis=1)][:5].tolist()
             raise SimulationError(f"the physics of copies {copies} became unstable (from an odd state?); reset them to go on")
-
-
-def _checked_seeds(seeds: ArrayLike, count: int) -> Ids:
-    array = np.asarray(seeds)
-    if array.shape != (count,) or array.dtype.kind not in "iu" or (array < 0).any() or (array >= 2**63).any():
-        raise ValueError(f"seeds must be {count} integers from 0 to 2**63 - 1, one for each copy that is reset, got {seeds!r}")
-    return array.astype(np.int64)
 
 
 def _checked_state(name: str, value: ArrayLike, copies: int, size: int) -> Numbers:

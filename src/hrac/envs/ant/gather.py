@@ -45,6 +45,11 @@ class AntGather:
     """Standard deviation of the noise added to the torso's (x, y) after each step."""
 
     def __post_init__(self) -> None:
+        for name in ("room", "bins", "apples", "bombs", "time_limit"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{name} must be a whole number, got {getattr(self, name)!r}")
+        if self.room < 2:
+            raise ValueError(f"room must be at least 2, got {self.room}")
         for name in ("room", "reach", "bins", "sensor_range", "time_limit"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise ValueError(f"{name} must be a positive number, got {getattr(self, name)!r}")

@@ -60,7 +60,6 @@ SPARSE = AntMaze(
     success_radius=1.0,
     ends_on_success=True,
     shows_target=False,
-    evaluation_target=None,
 )
 """Ant Maze Sparse."""
 
