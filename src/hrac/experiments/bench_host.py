@@ -49,7 +49,7 @@ def training(task: HostTask, config: Config, measured_rounds: int) -> Iterator[s
     total = each / steps + eval_seconds / often[0] + adjacency_seconds / often[1]
     yield f"evaluation {eval_seconds:.1f} s every {often[0]:,} steps, adjacency {adjacency_seconds:.1f} s every {often[1]:,}"
     cells = max(len(table.cells) for table in run.tables)
-    yield f"everything included: {seeds / total:,.0f} steps/s in all (adjacency takes longer when more than {cells} cells are known)"
+    yield f"everything included: {seeds / total:,.0f} steps/s in all, with only {cells} cells in the adjacency table"
     yield f"peak memory: {peak_gigabytes():.2f} GB resident"
 
 
