@@ -82,7 +82,7 @@ def test_trees_are_filled_only_if_every_array_fits(tmp_path):
     arrays = checkpoint.flatten(tree, "runs")
     again = checkpoint.unflatten(arrays, tree, "runs", tmp_path)
     np.testing.assert_array_equal(again["w"], tree["w"])
-    with pytest.raises(CheckpointError, match=r"another configuration: it has no \"runs\['extra'\]\""):
+    with pytest.raises(CheckpointError, match=r"another configuration or version: it has no \"runs\['extra'\]\""):
         checkpoint.unflatten(arrays, tree | {"extra": jnp.zeros(1)}, "runs", tmp_path)
     with pytest.raises(CheckpointError, match=r"is float32\[2, 3\], float32\[3, 2\] is needed"):
         checkpoint.unflatten(arrays, tree | {"w": jnp.ones((3, 2))}, "runs", tmp_path)
