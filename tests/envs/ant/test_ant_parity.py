@@ -73,10 +73,11 @@ def test_an_ant_put_beside_a_wall_moves_as_in_the_published_environment(maze):
 
 def test_the_targets_are_the_published_ones(golden):
     for name, definition in MAZES.items():
-        low, high = np.broadcast_to(definition.target, (2, 2))
+        low, high = np.broadcast_to(definition.rule, (2, 2))
         assert (low <= golden(name)["train_target"]).all()
         assert (golden(name)["train_target"] <= high).all()
-    np.testing.assert_array_equal(golden("ant_maze_sparse")["eval_target"], SPARSE.target)
+        np.testing.assert_array_equal(golden(name)["eval_target"], definition.evaluation().rule)
+    assert MAZES["ant_maze"].rule == ((-4.0, -4.0), (20.0, 20.0))
 
 
 def test_the_compiled_model_is_the_published_one(maze):
