@@ -30,7 +30,7 @@ def copy_seeds(seeds: tuple[int, ...], copies: int, *stream: int) -> NDArray[np.
 
 
 class Collector:
-    """The copies of all runs between and during rounds. Arrays here are (runs, copies, ...)."""
+    """The copies of all runs between and during rounds. Arrays here are (runs * copies, ...), a run's copies together."""
 
     def __init__(self, task: HostTask, hierarchy: Hierarchy, config: Config) -> None:
         self.config, self.hierarchy = config, hierarchy

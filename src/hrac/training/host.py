@@ -23,8 +23,8 @@ from hrac.training.acting import Actors, Hierarchy
 from hrac.training.evaluate import Mean
 from hrac.training.replay import Buffer
 from hrac.training.rollout import Collected
-from hrac.training.rounds import Visited, acting_metrics, flat
-from hrac.training.spaces import host_subgoal_space
+from hrac.training.rounds import Visited, acting_metrics, flat, learn_if_ready
+from hrac.training.spaces import subgoal_space
 from hrac.training.state import Training, join, program
 from hrac.training.streams import Stream
 
@@ -42,7 +42,7 @@ class HostTraining(Training):
 
     def __init__(self, config: Config, task: HostTask) -> None:
         self.task, self._evaluation, one = task, task.evaluation(), task.batch(1, 1)
-        super().__init__(config, host_subgoal_space(one, config))
+        super().__init__(config, subgoal_space(one, config))
         self.actions = ActionBox(one.action_low, one.action_high)
         self.obs_dim, self.time_limit = one.obs_dim + one.context_dim, one.time_limit
         self._static = {"space": self.space, "actions": self.actions, "cfg": program(config)}
@@ -163,16 +163,9 @@ def learn_runs(
         run = store(run, trajectory, space, cfg)
         metrics = acting_metrics(Collected(trajectory, totals), run.agent, None, space, cfg)
         key = jax.random.fold_in(key, index)
-        if learning:
-            agent, numbers = learn(key, run, space, actions, cfg)
-            if axis is not None:  # runs mapped together may start to learn at different times
-                agent = jax.tree.map(lambda new, old: jnp.where(ready, new, old), agent, run.agent)
-            run = run._replace(agent=agent)
-        else:
-            shapes = jax.eval_shape(lambda key: learn(key, run, space, actions, cfg)[1], key)
-            numbers = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-        weight = ready.astype(jnp.float32) if learning else jnp.zeros(())
-        return run, metrics | {name: (weight * value, weight) for name, value in numbers.items()}
+        update = lambda agent: learn(key, run._replace(agent=agent), space, actions, cfg)  # noqa: E731
+        agent, numbers = learn_if_ready(update, run.agent, ready, learning, axis)
+        return run._replace(agent=agent), metrics | numbers
 
     return over_runs(one, keys, runs, ready, trajectory, totals)
 

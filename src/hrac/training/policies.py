@@ -17,7 +17,7 @@ from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
 from hrac.training import checkpoint
 from hrac.training.acting import Actors, Hierarchy
-from hrac.training.spaces import host_subgoal_space, subgoal_space
+from hrac.training.spaces import subgoal_space
 
 FOLDER = "policy"
 
@@ -112,7 +112,7 @@ class HostPolicy:
 
     def __init__(self, arrays: checkpoint.Arrays, path: Path, task: HostTask, config: Config, seed: int) -> None:
         self.task, self.config, self.seed, one = task, config, seed, task.batch(1, 1)
-        self.space, actions = host_subgoal_space(one, config), ActionBox(one.action_low, one.action_high)
+        self.space, actions = subgoal_space(one, config), ActionBox(one.action_low, one.action_high)
         self.obs_dim, self.context_dim = one.obs_dim, one.context_dim
         blank = continuous.init(jax.random.key(0), one.obs_dim + one.context_dim, self.space, actions, config)
         self.agent = agent_from(arrays, path, blank)

@@ -1,6 +1,7 @@
 """The part of training that runs on the device: one run's state, and one round of it, mapped over runs and compiled."""
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -75,20 +76,31 @@ def round_(
         batches = replay.sample(key_learn, buffer, (updates, cfg.manager.batch_size))
         return hierarchy.learn(jax.random.fold_in(key_learn, 1), agent, steps, batches, space, cfg)
 
-    if learning:
-        agent, numbers = learn(run.agent)
-        if axis is not None:  # runs mapped together may start to learn at different times
-            agent = jax.tree.map(lambda new, old: jnp.where(ready, new, old), agent, run.agent)
-    else:
-        agent, shapes = run.agent, jax.eval_shape(learn, run.agent)[1]
-        numbers = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-    weight = ready.astype(jnp.float32) if learning else jnp.zeros(())
-    metrics = {name: (weight * value, weight) for name, value in numbers.items()}
+    agent, metrics = learn_if_ready(learn, run.agent, ready, learning, axis)
     metrics |= acting_metrics(collected, run.agent, env, space, cfg)
     new = jax.tree.map(lambda leaf: leaf[cfg.k :], trajectory)
     phi = jax.vmap(jax.vmap(space.phi))
     visited = Visited(phi(new.obs), phi(new.next_obs), new.terminated | new.truncated)
     return RunState(agent, buffer, live), metrics, visited
+
+
+def learn_if_ready(
+    learn: Callable[[AgentState], tuple[AgentState, dict[str, Array]]],
+    agent: AgentState,
+    ready: Bool[Array, ""],
+    learning: bool,
+    axis: str | None,
+) -> tuple[AgentState, dict[str, Mean]]:
+    """What `learn` makes of an agent that is ready, and its numbers, weighted so; without `learning` the same names, empty."""
+    if not learning:
+        shapes = jax.eval_shape(learn, agent)[1]
+        nothing = jnp.zeros(())
+        return agent, {name: (jnp.zeros(shape.shape, shape.dtype), nothing) for name, shape in shapes.items()}
+    learned, numbers = learn(agent)
+    if axis is not None:  # runs mapped together may start to learn at different times
+        learned = jax.tree.map(lambda new, old: jnp.where(ready, new, old), learned, agent)
+    weight = ready.astype(jnp.float32)
+    return learned, {name: (weight * value, weight) for name, value in numbers.items()}
 
 
 def flat(tree: Tree) -> Tree:

@@ -1,6 +1,8 @@
 """One evaluation episode as the paper shows it: at each new subgoal the map, the path so far and the adjacency heatmap."""
 
+import functools
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
@@ -31,21 +33,32 @@ def draw(policy: Policy, path: Path, episode_seed: int = 0) -> None:
     play_once = jax.jit(lambda key: play(key, policy.agent, policy.env, policy.space, policy.config))
     episode: Episode = jax.device_get(play_once(jax.random.key(episode_seed)))
     length, k = int(episode.alive.sum()), policy.config.k
-    starts = range(0, length, k)
-    rows = math.ceil(len(starts) / COLUMNS)
-    figure = Figure(figsize=(2.1 * min(COLUMNS, len(starts)) + 0.5, 1.68 * rows + 0.55), layout="constrained")
-    axes = figure.subplots(rows, min(COLUMNS, len(starts)), squeeze=False).ravel()
-    norm = TwoSlopeNorm(policy.config.adjacency.threshold, 0.0, 3 * policy.config.adjacency.threshold)
-    for axis, start in zip(axes, starts, strict=False):
-        _draw_window(axis, policy, episode, start, norm)
-    for axis in axes[len(starts) :]:
-        axis.set_axis_off()
     result = "done" if episode.terminated[:length].any() else "not done"
     total = float(episode.reward[:length].sum())
-    figure.suptitle(f"{policy.config.task}, seed {policy.seed}: return {total:.1f} in {length} steps, {result}", fontsize=11)
+    title = f"{policy.config.task}, seed {policy.seed}: return {total:.1f} in {length} steps, {result}"
+    draw_window = functools.partial(_draw_window, policy=policy, episode=episode)
+    panels(draw_window, range(0, length, k), 1.68, title, policy.config.adjacency.threshold, path)
+
+
+def panels(
+    draw_window: Callable[..., None], starts: Sequence[int], row_height: float, title: str, threshold: float, path: Path
+) -> None:
+    """A picture of windows of an episode, each drawn by `draw_window(axis, start=..., norm=...)`, and a bar for the colours."""
+    rows, columns = math.ceil(len(starts) / COLUMNS), min(COLUMNS, len(starts))
+    figure = Figure(figsize=(2.1 * columns + 0.5, row_height * rows + 0.55), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    norm = TwoSlopeNorm(threshold, 0.0, 3 * threshold)
+    for axis, start in zip(axes, starts, strict=False):
+        draw_window(axis, start=int(start), norm=norm)
+        axis.set_title(f"step {start}", fontsize=8, pad=3)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    for axis in axes[len(starts) :]:
+        axis.set_axis_off()
+    figure.suptitle(title, fontsize=11)
     colours = matplotlib.cm.ScalarMappable(norm, "RdYlBu_r")
     bar = figure.colorbar(colours, ax=axes, location="right", shrink=0.8, aspect=30, label="learned distance from the agent")
-    bar.set_ticks([0.0, policy.config.adjacency.threshold, 3 * policy.config.adjacency.threshold])
+    bar.set_ticks([0.0, threshold, 3 * threshold])
     bar.set_ticklabels(["0", "k steps", "far"])
     figure.savefig(path, dpi=110)
 
@@ -67,9 +80,6 @@ def _draw_window(axis: Axes, policy: Policy, episode: Episode, start: int, norm:
     for letter, cell in env.layout.marks.items():
         if letter != "A":
             axis.text(cell[1], cell[0], letter, ha="center", va="center", fontsize=9, fontweight="bold")
-    axis.set_title(f"step {start}", fontsize=8, pad=3)
-    axis.set_xticks([])
-    axis.set_yticks([])
 
 
 def _distances(policy: Policy, position: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,23 +1,21 @@
 """One evaluation episode of an agent on the host (ant or point), as `view.episode` shows those of the grid worlds."""
 
+import functools
 import math
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, TwoSlopeNorm
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
-from hrac.envs import palette
 from hrac.envs.blocks import BlockMaze
 from hrac.training.policies import HostPolicy
+from hrac.view.episode import PATH, SUBGOAL, WALL, panels
 
-COLUMNS, PANELS = 6, 18
-PATH = "#202020"
+PANELS = 18
 POINTS = 60
 """Points of the heatmap along a side."""
 
@@ -55,23 +53,10 @@ def draw(policy: HostPolicy, path: Path, episode_seed: int = 0) -> None:
     """Play an episode and write its picture; blue places are judged within k steps of the agent, red ones beyond."""
     record, threshold = play(policy, episode_seed), policy.config.adjacency.threshold
     windows = np.arange(0, len(record.asked), policy.config.k)
-    starts = windows[:: math.ceil(len(windows) / PANELS)]
-    rows, columns = math.ceil(len(starts) / COLUMNS), min(COLUMNS, len(starts))
-    figure = Figure(figsize=(2.1 * columns + 0.5, 2.2 * rows + 0.55), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    norm = TwoSlopeNorm(threshold, 0.0, 3 * threshold)
-    for axis, start in zip(axes, starts, strict=False):
-        _draw_window(axis, policy, record, int(start), norm)
-    for axis in axes[len(starts) :]:
-        axis.set_axis_off()
+    starts = windows[:: math.ceil(len(windows) / PANELS)].tolist()
     result = "done" if record.success else "not done"
     title = f"{policy.config.task}, seed {policy.seed}: return {record.total:.1f} in {len(record.asked)} steps, {result}"
-    figure.suptitle(title, fontsize=11)
-    colours = matplotlib.cm.ScalarMappable(norm, "RdYlBu_r")
-    bar = figure.colorbar(colours, ax=axes, location="right", shrink=0.8, aspect=30, label="learned distance from the agent")
-    bar.set_ticks([0.0, threshold, 3 * threshold])
-    bar.set_ticklabels(["0", "k steps", "far"])
-    figure.savefig(path, dpi=110)
+    panels(functools.partial(_draw_window, policy=policy, record=record), starts, 2.2, title, threshold, path)
 
 
 def _draw_window(axis: Axes, policy: HostPolicy, record: Record, start: int, norm: TwoSlopeNorm) -> None:
@@ -86,7 +71,7 @@ def _draw_window(axis: Axes, policy: HostPolicy, record: Record, start: int, nor
     else:
         walls = np.any((points < policy.space.low) | (points > policy.space.high), axis=1, keepdims=True)[:, 0]
     heat = np.where(walls, np.nan, _distances(policy, here, points)).reshape(POINTS, POINTS)
-    wall = ListedColormap([palette.rgba(palette.WALL)])
+    wall = ListedColormap([WALL])
     axis.imshow(np.where(walls.reshape(POINTS, POINTS), 1.0, np.nan), cmap=wall, origin="lower", extent=extent)
     axis.imshow(heat, cmap="RdYlBu_r", norm=norm, origin="lower", extent=extent)
     if record.target is not None:
@@ -95,13 +80,9 @@ def _draw_window(axis: Axes, policy: HostPolicy, record: Record, start: int, nor
     walked = record.position[: start + 1]
     axis.plot(walked[:, 0], walked[:, 1], color=PATH, linewidth=1.4, solid_capstyle="round")
     axis.plot(*here, "o", color=PATH, markersize=6)
-    gold = palette.rgba(palette.SUBGOAL)
-    axis.plot(*record.asked[start], "*", color=gold, markeredgecolor=PATH, markersize=12, clip_on=False)
+    axis.plot(*record.asked[start], "*", color=SUBGOAL, markeredgecolor=PATH, markersize=12, clip_on=False)
     axis.set_xlim(extent[:2])
     axis.set_ylim(extent[2:])
-    axis.set_title(f"step {start}", fontsize=8, pad=3)
-    axis.set_xticks([])
-    axis.set_yticks([])
 
 
 def _distances(policy: HostPolicy, here: NDArray[np.float32], points: NDArray[np.float64]) -> NDArray[np.float32]:
