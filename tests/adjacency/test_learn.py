@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hrac.adjacency import network
-from hrac.adjacency.learn import draw, gradient_steps, train
+from hrac.adjacency import learn, network
+from hrac.adjacency.learn import Pairs, gradient_steps, train
 from hrac.adjacency.network import distance
 from hrac.adjacency.table import AdjacencyTable
 from hrac.config import AdjacencyConfig
@@ -68,33 +68,42 @@ def test_gradient_steps_are_the_epochs_worth_of_pairs_under_the_cap(cells, epoch
 # What is drawn.
 
 
+@pytest.fixture(params=["listed", "rejection"])
+def _both_ways(request, monkeypatch):
+    """However the pairs that are not adjacent are drawn."""
+    if request.param == "rejection":
+        monkeypatch.setattr(learn, "LISTED_PAIRS", 0)
+
+
+@pytest.mark.usefixtures("_both_ways")
 def test_half_of_each_minibatch_is_adjacent_and_the_labels_are_right():
     table = line(6, k=2)
-    batch = draw(table, np.random.default_rng(0), 20, 8)
+    batch = Pairs(table).draw(np.random.default_rng(0), 20, 8)
     assert batch.first.shape == batch.second.shape == (20, 8, 1)
     np.testing.assert_array_equal(batch.adjacent, table.adjacent(*indices(batch)))
     np.testing.assert_array_equal(batch.adjacent.sum(axis=1), 4)
 
 
 def test_weights_are_the_shares_of_the_two_kinds_of_pairs():
-    batch = draw(line(6, k=2), np.random.default_rng(0), 3, 8)  # 21 pairs: 6 + 5 + 4 adjacent
+    batch = Pairs(line(6, k=2)).draw(np.random.default_rng(0), 3, 8)  # 21 pairs: 6 + 5 + 4 adjacent
     np.testing.assert_allclose(batch.weight, np.where(batch.adjacent, 2 * 15 / 21, 2 * 6 / 21), rtol=1e-6)
 
 
 def test_drawn_positions_are_the_centres_of_cells():
     table = AdjacencyTable(1, 0.5, 2)
     table.update(np.array([[0.1, -0.6], [0.4, -0.6]]), np.zeros(2, np.int64))
-    drawn = draw(table, np.random.default_rng(0), 10, 4).first.reshape(-1, 2)
+    drawn = Pairs(table).draw(np.random.default_rng(0), 10, 4).first.reshape(-1, 2)
     assert {tuple(point) for point in drawn.tolist()} == {(0.0, -0.5), (0.5, -0.5)}
 
 
+@pytest.mark.usefixtures("_both_ways")
 def test_the_weighted_mean_of_any_function_estimates_its_mean_over_all_unordered_pairs():
     table, rng = line(6, k=2), np.random.default_rng(0)
     f = rng.normal(size=(6, 6))
     f = f + f.T + 3.0 * np.eye(6)
     i, j = np.triu_indices(6)
     exact = f[i, j].mean()
-    batch = draw(table, rng, 4_000, 8)
+    batch = Pairs(table).draw(rng, 4_000, 8)
     values = f[indices(batch)]
     estimates = (batch.weight * values).mean(axis=1)
     standard_error = estimates.std() / np.sqrt(len(estimates))
@@ -102,9 +111,10 @@ def test_the_weighted_mean_of_any_function_estimates_its_mean_over_all_unordered
     assert abs(values.mean() - exact) > 10 * standard_error  # the weights are needed
 
 
+@pytest.mark.usefixtures("_both_ways")
 def test_every_unordered_pair_has_the_same_expected_weight():
     draws = 40_000
-    batch = draw(line(6, k=2), np.random.default_rng(1), draws // 8, 8)
+    batch = Pairs(line(6, k=2)).draw(np.random.default_rng(1), draws // 8, 8)
     i, j = indices(batch)
     pair = np.minimum(i, j) * 6 + np.maximum(i, j)
     weight = np.bincount(pair.ravel(), batch.weight.ravel(), minlength=36).reshape(6, 6) / draws
@@ -114,9 +124,10 @@ def test_every_unordered_pair_has_the_same_expected_weight():
     assert weight[np.tril_indices(6, -1)].sum() == 0
 
 
+@pytest.mark.usefixtures("_both_ways")
 @pytest.mark.parametrize("cells", [1, 3])
 def test_where_everything_is_adjacent_only_adjacent_pairs_count(cells):
-    batch = draw(line(cells, k=2), np.random.default_rng(0), 50, 8)
+    batch = Pairs(line(cells, k=2)).draw(np.random.default_rng(0), 50, 8)
     np.testing.assert_array_equal(batch.weight, np.where(batch.adjacent, 2.0, 0.0))
     i, j = indices(batch)
     near = batch.adjacent

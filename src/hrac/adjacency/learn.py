@@ -12,15 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import NDArray
 
 from hrac.adjacency.network import AdjacencyState, PairBatch, update
-from hrac.adjacency.table import AdjacencyTable
+from hrac.adjacency.table import AdjacencyTable, Cells
 from hrac.config import AdjacencyConfig
 from hrac.runs import over_runs
 
 CHUNK_GRADIENT_STEPS = 500
 """Minibatches sent to the device at once."""
+
+LISTED_PAIRS = 2**20
+"""Up to so many pairs of cells are listed once; of more, minibatches are drawn by rejection."""
 
 
 def gradient_steps(table: AdjacencyTable, epochs: int, cfg: AdjacencyConfig) -> int:
@@ -28,43 +30,45 @@ def gradient_steps(table: AdjacencyTable, epochs: int, cfg: AdjacencyConfig) -> 
     return min(math.ceil(epochs * table.num_pairs / cfg.batch_size), cfg.max_gradient_steps)
 
 
-def draw(table: AdjacencyTable, rng: np.random.Generator, batches: int, batch_size: int) -> PairBatch:
-    """Minibatches (batches, batch_size, ...) as NumPy arrays, ordered within each: adjacent pairs, then others."""
-    half = batch_size // 2
-    near_i, near_j = _draw_adjacent(table, rng, batches * half)
-    far_i, far_j = _draw_others(table, rng, batches * half)
-    share = table.num_adjacent / table.num_pairs
-    i = np.concatenate([near_i.reshape(batches, half), far_i.reshape(batches, half)], axis=1)
-    j = np.concatenate([near_j.reshape(batches, half), far_j.reshape(batches, half)], axis=1)
-    adjacent = np.broadcast_to(np.arange(batch_size) < half, i.shape)
-    weight = np.where(adjacent, 2 * share, 2 * (1 - share)).astype(np.float32)
-    centres = table.centre_of(table.cells)
-    return PairBatch(centres[i], centres[j], adjacent, weight)  # type: ignore[arg-type]
+class Pairs:
+    """The pairs of a table as it is now, to draw minibatches from."""
 
+    def __init__(self, table: AdjacencyTable) -> None:
+        self._table, self._centres = table, table.centre_of(table.cells)
+        self._share = table.num_adjacent / table.num_pairs
+        itself = np.arange(len(table.cells))
+        first, second = table.decode(table.pairs)
+        self._adjacent = np.concatenate([first, itself]), np.concatenate([second, itself])
+        self._others: tuple[Cells, Cells] | None = None
+        """All that are not adjacent, unless they are too many to list."""
+        apart = table.num_pairs - table.num_adjacent
+        if table.num_pairs <= LISTED_PAIRS or apart < table.num_pairs / 20:  # fewer than those that the table lists anyway
+            i, j = np.triu_indices(len(table.cells), 1)
+            left = ~table.adjacent(i, j)
+            self._others = (i[left], j[left]) if apart else self._adjacent  # which then have weight zero
 
-def _draw_adjacent(table: AdjacencyTable, rng: np.random.Generator, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    pick = rng.integers(table.num_adjacent, size=n)
-    i, j = table.decode(table.pairs[np.minimum(pick, max(len(table.pairs) - 1, 0))]) if len(table.pairs) else (pick, pick)
-    itself = pick >= len(table.pairs)
-    cell = pick - len(table.pairs)
-    return np.where(itself, cell, i), np.where(itself, cell, j)
+    def draw(self, rng: np.random.Generator, batches: int, batch_size: int) -> PairBatch:
+        """Minibatches (batches, batch_size, ...) as NumPy arrays, ordered within each: adjacent pairs, then others."""
+        half = batch_size // 2
+        near = _some(self._adjacent, rng, (batches, half))
+        far = self._reject(rng, (batches, half)) if self._others is None else _some(self._others, rng, (batches, half))
+        i, j = (np.concatenate([n, f], axis=1) for n, f in zip(near, far, strict=True))
+        adjacent = np.broadcast_to(np.arange(batch_size) < half, i.shape)
+        weight = np.where(adjacent, 2 * self._share, 2 * (1 - self._share)).astype(np.float32)
+        return PairBatch(self._centres[i], self._centres[j], adjacent, weight)  # type: ignore[arg-type]
 
-
-def _draw_others(table: AdjacencyTable, rng: np.random.Generator, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Uniform over the pairs that are not adjacent; any pair if there is none, which then has weight zero."""
-    size = len(table.cells)
-    i, j = rng.integers(size, size=n), rng.integers(size, size=n)
-    others = table.num_pairs - table.num_adjacent
-    if others == 0:
+    def _reject(self, rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Cells, Cells]:
+        """Pairs that are not adjacent, by drawing until they are not: of so many, nearly all are."""
+        size = len(self._table.cells)
+        i, j = rng.integers(size, size=shape), rng.integers(size, size=shape)
+        while (bad := self._table.adjacent(i, j)).any():
+            i[bad], j[bad] = rng.integers(size, size=(2, bad.sum()))
         return i, j
-    if others < table.num_pairs / 20:  # so few that rejection would be slow, and all pairs are as many as the table's
-        i, j = np.triu_indices(size, 1)
-        left = np.flatnonzero(~table.adjacent(i, j))
-        pick = left[rng.integers(len(left), size=n)]
-        return i[pick], j[pick]
-    while (bad := np.flatnonzero(table.adjacent(i, j))).size:
-        i[bad], j[bad] = rng.integers(size, size=bad.size), rng.integers(size, size=bad.size)
-    return i, j
+
+
+def _some(pairs: tuple[Cells, Cells], rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Cells, Cells]:
+    pick = rng.integers(len(pairs[0]), size=shape)
+    return pairs[0][pick], pairs[1][pick]
 
 
 def train(
@@ -74,10 +78,10 @@ def train(
 
     Runs that have explored more cells train longer; the others idle meanwhile.
     """
-    steps = [gradient_steps(table, epochs, cfg) for table in tables]
+    steps, pairs = [gradient_steps(table, epochs, cfg) for table in tables], [Pairs(table) for table in tables]
     loss = jnp.zeros(len(tables), jnp.float32)
     for start in range(0, max(steps), CHUNK_GRADIENT_STEPS):
-        drawn = [draw(table, rng, CHUNK_GRADIENT_STEPS, cfg.batch_size) for table, rng in zip(tables, rngs, strict=True)]
+        drawn = [some.draw(rng, CHUNK_GRADIENT_STEPS, cfg.batch_size) for some, rng in zip(pairs, rngs, strict=True)]
         batches = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
         todo = np.clip(np.array(steps) - start, 0, CHUNK_GRADIENT_STEPS).astype(np.int32)
         states, loss = _train_chunk(states, batches, todo, loss, cfg)
