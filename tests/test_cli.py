@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import hrac
-from hrac import cli
+from hrac import api, cli
+from hrac.config import replace
+from hrac.experiments.tasks import config_for
+from hrac.training.loop import Outcome
 from hrac.view import curves
 
 TINY = [
@@ -60,6 +63,8 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
     [
         (["train", "labyrinth"], "task: there is no 'labyrinth'. Tasks are: maze, key-chest"),
         (["train", "maze", "--method", "ppo"], "method: there is no 'ppo'. Methods are: hrac"),
+        (["train", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
+        (["train", "ant-maze", "--preset=slow"], "preset: ant-maze has no 'slow'. It has: paper, fast"),
         (["train"], "name a task: maze, key-chest"),
         (["train", "maze", "--steps", "10"], "training.total_env_steps must be more than adjacency.pretrain_env_steps = 50000"),
         (["train", "maze", "--env.layout", "####\n#Ax#\n####"], "env.layout: row 1, column 2: 'x' is none of"),
@@ -210,3 +215,11 @@ def test_bench_env_only_compares_with_the_physics_alone(monkeypatch, capsys):
     assert {row[0] for row in table} == {"1", "2"}
     assert all(float(row[2].replace(",", "")) > 0 and float(row[3].replace(",", "")) > 0 for row in table)
     assert [row[0] for row in rows if row[-1] == "GB"] == ["2", "4"]
+
+
+@pytest.mark.parametrize("arguments", [["ant-maze", "--preset", "fast"], ["--preset=fast", "ant-maze"]])
+def test_a_preset_sets_the_defaults_and_options_change_them(arguments, monkeypatch):
+    seen = []
+    monkeypatch.setattr(api, "run", lambda config, out, minutes: seen.append(config) or Outcome(out, 0, True, {}))
+    assert cli.train([*arguments, "--controller.batch-size", "64", "--out", "runs/x"]) == 0
+    assert seen == [replace(config_for("ant-maze", preset="fast"), {"controller.batch_size": 64})]

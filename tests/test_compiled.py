@@ -1,8 +1,11 @@
+import functools
 import os
 import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from hrac import compiled
 
@@ -21,6 +24,34 @@ def test_a_second_start_finds_what_the_first_compiled(tmp_path):
         kept.append(sorted(path.name for path in tmp_path.glob("hrac/compiled-*/*-cache")))
     assert kept[0]
     assert kept[0] == kept[1]
+
+
+def test_a_learner_is_compiled_like_any_function_where_xla_has_no_choice(monkeypatch):
+    def refuse(function, compiler_options=None, **options):
+        if compiler_options is not None:
+            raise RuntimeError("INVALID_ARGUMENT: No such compile option")
+        return function
+
+    compiled._cpu_options.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "jit", refuse)
+        assert compiled.jit_learner(lambda x, *, y: x + y, static_argnames="y")(2, y=3) == 5
+    compiled._cpu_options.cache_clear()
+
+
+def test_a_learner_is_compiled_once_and_takes_jits_options():
+    calls = []
+
+    @functools.partial(compiled.jit_learner, static_argnames="times", donate_argnums=0)
+    def product(x, *, times):
+        calls.append(times)
+        return times * (x @ x)
+
+    first = jnp.full((2, 2), 1.0)
+    np.testing.assert_array_equal(product(first, times=3), np.full((2, 2), 6.0))
+    np.testing.assert_array_equal(product(jnp.full((2, 2), 2.0), times=3), np.full((2, 2), 24.0))
+    assert calls == [3]
+    assert first.is_deleted()
 
 
 def test_the_users_own_folder_is_respected(monkeypatch):

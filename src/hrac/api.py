@@ -37,6 +37,7 @@ def train(
     task: str = "maze",
     method: str = "hrac",
     *,
+    preset: str = "paper",
     seeds: int | Sequence[int] = 1,
     steps: int | None = None,
     out: str | Path | None = None,
@@ -44,7 +45,7 @@ def train(
     display: Display | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Train a method on a task, with the paper's settings unless others are given.
+    """Train a method on a task, with the paper's settings (or another `preset`'s) unless others are given.
 
     `seeds` is how many (0, 1, ...) or which. With `minutes` it stops, with a checkpoint, before they are over. Further settings
     are configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
@@ -53,13 +54,13 @@ def train(
     changes["seeds"] = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if steps is not None:
         changes["training.total_env_steps"] = steps
-    return run(configs.replace(tasks.config_for(task, method), changes), out, display, minutes)
+    return run(configs.replace(tasks.config_for(task, method, preset), changes), out, display, minutes)
 
 
 def run(config: Config, out: str | Path | None = None, display: Display | None = None, minutes: float | None = None) -> Outcome:
     """Train a configuration in a new run folder."""
     _check_minutes(minutes)
-    tasks.config_for(config.task, config.method)  # both names must exist
+    tasks.config_for(config.task, config.method, config.preset)  # all names must exist
     env = tasks.make_env(config)
     folder = Path(out) if out is not None else _new_folder(config)
     if (folder / "config.json").exists():
@@ -188,7 +189,8 @@ def _play_on_host(policy: HostPolicy, episodes: int, random_seed: int) -> dict[s
 
 def _new_folder(config: Config) -> Path:
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{config.task}-{config.method}-{when}"
+    preset = "" if config.preset == "paper" else f"{config.preset}-"
+    return Path("runs") / f"{config.task}-{config.method}-{preset}{when}"
 
 
 def _write_config(folder: Path, config: Config) -> None:

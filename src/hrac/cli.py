@@ -11,7 +11,8 @@ import tyro
 from pydantic import ValidationError
 
 from hrac import config as configs
-from hrac.config import AdjacencyConfig, Config, ConfigError, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
+from hrac.config import Config, ConfigError
+from hrac.settings import AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 USAGE = """usage: hrac COMMAND [options]
 
@@ -27,12 +28,14 @@ USAGE = """usage: hrac COMMAND [options]
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """Train a method on a task. All options have the paper's values for the task as defaults."""
+    """Train a method on a task. All options have the paper's values for the task as defaults, or those of another preset."""
 
     task: tyro.conf.Positional[str | None] = None
     """A name from `hrac list`."""
     method: str = "hrac"
     """A name from `hrac list`."""
+    preset: str = "paper"
+    """Where the defaults come from: "paper", or a name that `hrac list` gives for the task."""
     steps: int | None = None
     """Environment steps of each run, pre-training included; short for --training.total-env-steps."""
     seeds: int = 1
@@ -69,15 +72,16 @@ def train(arguments: Sequence[str]) -> int:
     from hrac.experiments import tasks
 
     options = default = TrainOptions()
-    task, method = _peek(arguments)
+    task, names = _peek(arguments)
     while True:  # once more if the task stood where it was not expected: its settings are the defaults
         if task is not None:
-            config = tasks.config_for(task, method)
-            default = TrainOptions(task, method, **{name: getattr(config, name) for name in GROUPS})
+            config = tasks.config_for(task, **names)
+            given: dict[str, Any] = names | {name: getattr(config, name) for name in GROUPS}
+            default = TrainOptions(task, **given)
         options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
-        if (options.task, options.method) == (default.task, default.method):
+        if all(getattr(options, name) == getattr(default, name) for name in ("task", *PEEKED)):
             break
-        task, method = options.task, options.method
+        task, names = options.task, {name: getattr(options, name) for name in PEEKED}
     if options.resume is not None:
         if dataclasses.replace(options, resume=None, steps=None, minutes=None) != TrainOptions():
             raise ConfigError("--resume goes with --steps and --minutes alone: everything else is what the run folder says")
@@ -89,20 +93,24 @@ def train(arguments: Sequence[str]) -> int:
     return _report(outcome)
 
 
-def _peek(arguments: Sequence[str]) -> tuple[str | None, str]:
-    """The task and method among the arguments, whose defaults are needed before the rest can be read."""
+PEEKED = ("method", "preset")
+
+
+def _peek(arguments: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    """The task, method and preset among the arguments, whose settings are needed before the rest can be read."""
     task = arguments[0] if arguments and not arguments[0].startswith("-") else None
-    method = TrainOptions.method
+    names = {name: getattr(TrainOptions, name) for name in PEEKED}
     for here, following in itertools.pairwise([*arguments, ""]):
-        if here == "--method":
-            method = following
-        elif here.startswith("--method="):
-            method = here.removeprefix("--method=")
-    return task, method
+        for name in PEEKED:
+            if here == f"--{name}":
+                names[name] = following
+            elif here.startswith(f"--{name}="):
+                names[name] = here.removeprefix(f"--{name}=")
+    return task, names
 
 
 def _config(options: TrainOptions) -> Config:
-    changes: dict[str, Any] = {"task": options.task, "method": options.method}
+    changes: dict[str, Any] = {"task": options.task} | {name: getattr(options, name) for name in PEEKED}
     changes["seeds"] = [options.first_seed + i for i in range(options.seeds)]
     config = configs.to_dict(Config(**{name: getattr(options, name) for name in GROUPS}))
     for value, group, field in (
@@ -234,7 +242,7 @@ def curves(arguments: Sequence[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class ListOptions:
-    """List the tasks and methods there are."""
+    """List the tasks, with their presets, and the methods there are."""
 
 
 def list_(arguments: Sequence[str]) -> int:
@@ -247,6 +255,8 @@ def list_(arguments: Sequence[str]) -> int:
         print(title)
         for name, row in rows.items():
             print(f"  {name:<16} {row.summary}")
+            if presets := getattr(row, "presets", None):
+                print(f"  {'':<16} presets: {', '.join(('paper', *presets))}")
     return 0
 
 
@@ -256,6 +266,8 @@ class BenchOptions:
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK|adjacency")]
     """A task: training, compilation apart. "adjacency": the table and its training with 100,000 explored cells."""
+    preset: str = "paper"
+    """As in `hrac train`."""
     env_only: tyro.conf.FlagCreatePairsOff[bool] = False
     """Only the environment, stepped at random, beside the physics alone (ant-maze, ant-maze-sparse, ant-gather)."""
     seeds: int = 1
@@ -264,6 +276,8 @@ class BenchOptions:
     """Rounds to measure (default: 100, of ants 20)."""
     envs_per_run: int | None = None
     """Ants: copies for each seed."""
+    env_threads: int | None = None
+    """Ants: threads to collect on (default: one a core)."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
     """Ants: collect while the device learns."""
 
@@ -283,10 +297,16 @@ def bench(arguments: Sequence[str]) -> int:
         lines = bench_ants.environment(options.what)
     elif options.what == "adjacency":
         lines = benches.adjacency()
-    elif tasks.config_for(options.what, "hrac").controller.learner == "td3":
+    elif tasks.config_for(options.what, preset=options.preset).controller.learner == "td3":
         from hrac.experiments import bench_host
 
-        lines = bench_host.for_task(options.what, options.seeds, options.rounds or 20, options.envs_per_run, options.overlap)
+        asked = {
+            "training.envs_per_run": options.envs_per_run,
+            "training.env_threads": options.env_threads,
+            "training.overlap": options.overlap or None,
+        }
+        changes = {name: value for name, value in asked.items() if value is not None}
+        lines = bench_host.for_task(options.what, options.preset, options.seeds, options.rounds or 20, changes)
     else:
         lines = benches.training(options.what, options.seeds, options.rounds or 100)
     for line in lines:

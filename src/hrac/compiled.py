@@ -1,9 +1,12 @@
-"""Compiled programs, kept between starts."""
+"""Compiled programs: kept between starts, and for a CPU compiled in the way that suits small networks."""
 
+import functools
 import hashlib
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -27,3 +30,24 @@ def _processor() -> str:
     if info.exists():
         about += [line for line in info.read_text().splitlines() if line.startswith(("model name", "flags", "Features"))][:2]
     return hashlib.sha256("\n".join(about).encode()).hexdigest()[:12]
+
+
+def jit_learner(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """`jax.jit` for programs of many small matrix products; what a CPU does differently is settled at the first call."""
+
+    @functools.cache
+    def program() -> Callable[..., Any]:
+        return jax.jit(function, compiler_options=_cpu_options() if jax.default_backend() == "cpu" else None, **options)
+
+    return functools.wraps(function)(lambda *arguments, **named: program()(*arguments, **named))
+
+
+@functools.cache
+def _cpu_options() -> dict[str, str] | None:
+    """Products by XLA's older library (Eigen), which is faster at our sizes, if this XLA knows of another (YNNPACK)."""
+    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
+    try:
+        jax.jit(lambda: 0, compiler_options=options)()
+    except RuntimeError:  # no such option
+        return None
+    return options

@@ -1,272 +1,25 @@
-"""Every number a run depends on, as frozen dataclasses; impossible values and combinations raise here.
+"""Everything needed to repeat a training, in one frozen dataclass; impossible combinations raise here.
 
-Defaults are the paper's (Tables 1 and 3) unless a field says otherwise; `docs/departures.md` tells why where they are not.
-Names carry units: `..._env_steps` count environment steps of one run (one seed), `..._gradient_steps` count updates.
+>>> replace(Config(), {"manager.eta": 5.0}).manager.eta
+5.0
 """
 
 import dataclasses
 import json
-import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
-
-_STRICT = ConfigDict(extra="forbid", strict=True)
+from hrac.settings import STRICT, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 
 class ConfigError(ValueError):
     """A configuration that cannot be run; the message names each field and what it may be."""
 
 
-@dataclass(frozen=True, config=_STRICT)
-class ManagerConfig:
-    """The high level: TD3 over subgoals, with the adjacency loss."""
-
-    subgoals: Literal["absolute", "relative"] = "absolute"
-    """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2)."""
-
-    subgoal_range: Positive | None = None
-    """Relative subgoals reach so far in each coordinate (paper: 10 on the ants). None: as far as the map does."""
-
-    candidates: Count = 20
-    """Noisy subgoals to explore with, of which a random one judged adjacent is taken (published code: 20). 1: plain noise."""
-
-    noise_sigma: NonNegative = 3.0
-    """Standard deviation of the Gaussian exploration noise, in units of goal space (Table 1: 3.0 Maze, 5.0 Key-Chest)."""
-
-    eta: NonNegative = 20.0
-    """Weight of the adjacency loss (Eq. 12; Table 1). 0 leaves the manager unconstrained."""
-
-    hinge: Positive = 1.0
-    """Embedding distance beyond which a subgoal is penalised (Eq. 13: epsilon_k = 1.0; published code: 1.1)."""
-
-    actor_learning_rate: Positive = 1e-4
-    """Adam, Table 1."""
-
-    critic_learning_rate: Positive = 1e-3
-    """Adam, Table 1."""
-
-    buffer_windows: Count = 10_000
-    """Replay capacity in windows of k steps (Table 1: 10,000 Maze, 20,000 Key-Chest)."""
-
-    start_fraction: Fraction = 0.5
-    """Both levels start to learn when this share of the buffer is filled; until then subgoals are uniform (published code)."""
-
-    batch_size: Count = 64
-    """Windows in one minibatch (Table 1)."""
-
-    soft_update_rate: Annotated[float, Field(gt=0, le=1)] = 0.001
-    """How far the target networks move towards the learned ones after each update (Table 1)."""
-
-    value_every_gradient_steps: Count = 2
-    """The actor's value term is applied every so many updates, its adjacency term at each (Table 1)."""
-
-    discount: Fraction = 0.99
-    """gamma, per window (Table 1)."""
-
-    reward_scale: Positive = 1.0
-    """Multiplies the summed environment reward (Table 1)."""
-
-    bootstrap_at_time_limit: bool = False
-    """Whether a window cut by the time limit bootstraps from its last state (paper: finite horizon, no)."""
-
-    critic_loss: Literal["squared", "huber"] = "squared"
-    """Error of the critics (published code: squared on the grid worlds, Huber on the ants)."""
-
-    critic_weight_decay: NonNegative = 0.0
-    """L2 penalty on the critics' parameters (published code: none on the grid worlds, 1e-4 on the ants)."""
-
-    target_noise_sigma: NonNegative = 0.0
-    """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""
-
-    target_noise_clip: NonNegative = 0.5
-    """That noise is clipped to +- this (published code)."""
-
-    correction_candidates: Annotated[int, Field(ge=0)] = 0
-    """Random subgoals tried in HIRO's off-policy correction, beside the stored one and the displacement achieved (ants: 10).
-    0: no correction."""
-
-    hidden: tuple[Count, ...] = (300, 300)
-    """Hidden layers of actor and critics (paper, Network Architecture)."""
-
-    @property
-    def start_windows(self) -> int:
-        """Windows in the buffer when learning starts."""
-        return math.ceil(self.start_fraction * self.buffer_windows)
-
-
-@dataclass(frozen=True, config=_STRICT)
-class ControllerConfig:
-    """The low level, on the intrinsic reward: A2C with one update a round (grid worlds), or TD3 (ants)."""
-
-    learner: Literal["a2c", "td3"] = "a2c"
-    """A2C for discrete actions, TD3 for continuous ones. Fields marked with one of them have no meaning for the other."""
-
-    subgoals_shown_as: Literal["given", "displacement"] = "given"
-    """What the controller sees of an absolute subgoal: the point itself (published code), or where it lies from the agent."""
-
-    sees_position: bool = True
-    """Whether the position is among its inputs; zeros stand there if not (published code: not on the ants)."""
-
-    learning_rate: Positive = 1e-4
-    """Adam, the actor; in A2C the critic too (Tables 1 and 2)."""
-
-    discount: Fraction = 0.99
-    """gamma, per step (Table 1: 0.99; Table 2: 0.95); in A2C within one window."""
-
-    intrinsic_reward: Literal["reached", "distance"] = "reached"
-    """1 within `reach_radius` of the subgoal, else 0; or minus the distance to it (paper, HRAC details: ants)."""
-
-    reach_radius: Positive = 0.5
-    """The subgoal is reached within this distance of it in every coordinate (paper, HRAC details)."""
-
-    hidden: tuple[Count, ...] = (300, 300)
-    """Hidden layers of actor and critic (paper, Network Architecture)."""
-
-    entropy_weight: NonNegative = 0.01
-    """A2C: Table 1."""
-
-    critic_learning_rate: Positive = 1e-3
-    """TD3: Adam, the critics (Table 2)."""
-
-    buffer_steps: Count = 200_000
-    """TD3: replay capacity (Table 2)."""
-
-    batch_size: Count = 128
-    """TD3: steps in one minibatch (Table 2)."""
-
-    soft_update_rate: Annotated[float, Field(gt=0, le=1)] = 0.005
-    """TD3: how far the target networks move towards the learned ones after each update (Table 2)."""
-
-    noise_sigma: NonNegative = 1.0
-    """TD3: standard deviation of the exploration noise, in units of the action (Table 2)."""
-
-    target_noise_sigma: NonNegative = 0.2
-    """TD3: standard deviation of the noise on the slow actor, in units of the action (published code)."""
-
-    target_noise_clip: NonNegative = 0.5
-    """TD3: that noise is clipped to +- this (published code)."""
-
-    critic_weight_decay: NonNegative = 1e-4
-    """TD3: L2 penalty on the critics' parameters (published code)."""
-
-    ends_with_window: bool = False
-    """TD3: whether nothing is bootstrapped past the last step of a subgoal's window (published code: on Gather)."""
-
-    updates_per_env_step: Positive = 1.0
-    """TD3: gradient steps for each environment step; the manager makes 1/k as many (paper: 1)."""
-
-
-@dataclass(frozen=True, config=_STRICT)
-class AdjacencyConfig:
-    """What is near what: the k-step relation and the network distilled from it (Table 3)."""
-
-    epsilon: Positive = 1.0
-    """epsilon_k of Eq. 11: adjacent cells are drawn within this embedding distance."""
-
-    delta: Positive = 0.2
-    """delta of Eq. 11: others are pushed beyond epsilon + delta."""
-
-    cell_size: Positive = 1.0
-    """Edge of the cells that goal space is cut into (paper: 1)."""
-
-    learning_rate: Positive = 2e-4
-    """Adam, Table 3."""
-
-    batch_size: Annotated[int, Field(ge=2, multiple_of=2)] = 64
-    """Pairs in one minibatch (Table 3): half adjacent, half not, weighted back to uniform pairs."""
-
-    pretrain_env_steps: Count = 50_000
-    """Steps of random behaviour before anything is learned (Table 3). They count as environment steps of the run."""
-
-    pretrain_epochs: Count = 50
-    """Table 3. An epoch is as many pairs as there are unordered pairs of explored cells."""
-
-    update_every_env_steps: Count = 50_000
-    """How often the relation is extended and the network fine-tuned (Table 3)."""
-
-    update_epochs: Count = 25
-    """Table 3."""
-
-    max_gradient_steps: Count = 20_000
-    """Cap on the updates of one training of the network, which keeps large tables affordable (ours)."""
-
-    hidden: tuple[Count, ...] = (128, 128, 128)
-    """Hidden layers of the embedding (paper, Network Architecture; published code)."""
-
-    embedding_dim: Count = 32
-    """Size of the embedding (paper, Network Architecture)."""
-
-    @property
-    def threshold(self) -> float:
-        """A pair is judged adjacent when its embedding distance is below this."""
-        return self.epsilon + self.delta / 2
-
-
-@dataclass(frozen=True, config=_STRICT)
-class TrainingConfig:
-    """How long a run is, how it is cut into rounds, and when it is looked at."""
-
-    total_env_steps: Count = 1_000_000
-    """Length of a run, the pre-training of the adjacency network included (as the published code counts)."""
-
-    round_env_steps: Count = 200
-    """Steps of one run between updates; one controller update (A2C) or as many as steps (TD3), and 1/k as many of the manager
-    follow."""
-
-    envs_per_run: Count = 1
-    """Copies of the environment that share one run's round."""
-
-    eval_every_env_steps: Count = 10_000
-    """Evaluate and log this often."""
-
-    checkpoint_every_env_steps: Count = 50_000
-    """Save the complete state this often (also at the end and on Ctrl-C). It changes no result."""
-
-    eval_episodes: Count = 100
-    """Episodes of one evaluation, without exploration noise, on their own random stream."""
-
-    env_threads: Count | None = None
-    """Ants: threads to collect on; None: one a core. It changes no result."""
-
-    overlap: bool = False
-    """Ants: collect a round while the device still learns from the one before, with policies that are one round older."""
-
-
-@dataclass(frozen=True, config=_STRICT)
-class EnvConfig:
-    """Changes to the task's environment; None keeps what the task says. A field that the task has no use for must be None."""
-
-    layout: str | None = None
-    """A map of your own, one line a row: # wall, . free, A start, and what a grid world needs (G; or K and C)."""
-
-    time_limit: Count | None = None
-    """Steps after which an episode is cut off (paper: 200 in Maze, 500 in the others)."""
-
-    random_action_prob: Fraction | None = None
-    """Grid worlds: chance that a step's action is replaced by a uniformly random one (paper: 0.25)."""
-
-    random_start: bool | None = None
-    """Grid worlds: start in a uniformly random free cell instead of A (paper: off in Maze, on in Key-Chest)."""
-
-    block_size: Positive | None = None
-    """Mazes of blocks: edge of a block."""
-
-    success_radius: Positive | None = None
-    """Mazes of blocks: success is to be nearer to the target than this (paper: 5 in Ant Maze)."""
-
-    sigma: NonNegative | None = None
-    """Ants: standard deviation of the noise added to (x, y) after each step (paper: 0; 0.01, 0.05, 0.1)."""
-
-
-@dataclass(frozen=True, config=_STRICT)
+@dataclass(frozen=True, config=STRICT)
 class Config:
     """Everything needed to repeat a training."""
 
@@ -275,6 +28,9 @@ class Config:
 
     method: str = "hrac"
     """A name from `hrac list`."""
+
+    preset: str = "paper"
+    """A name from `hrac list`: which table of settings this began with."""
 
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = (0,)
     """One run for each, all trained at once."""
@@ -366,11 +122,7 @@ def _require(holds: bool, field: str, allowed: str) -> None:
 
 
 def replace(config: Config, changes: dict[str, Any]) -> Config:
-    """A copy with dotted fields changed, checked again.
-
-    >>> replace(Config(), {"manager.eta": 5.0}).manager.eta
-    5.0
-    """
+    """A copy with dotted fields changed, checked again."""
     tree = to_dict(config)
     for name, value in changes.items():
         *groups, leaf = name.split(".")
@@ -387,7 +139,7 @@ def field_names() -> list[str]:
     """All dotted field names, in order.
 
     >>> field_names()[:3]
-    ['task', 'method', 'seeds']
+    ['task', 'method', 'preset']
     """
     tree = to_dict(Config())
     return [

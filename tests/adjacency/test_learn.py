@@ -7,7 +7,7 @@ from hrac.adjacency import learn, network
 from hrac.adjacency.learn import Pairs, gradient_steps, train
 from hrac.adjacency.network import distance
 from hrac.adjacency.table import AdjacencyTable
-from hrac.config import AdjacencyConfig
+from hrac.settings import AdjacencyConfig
 
 CFG = AdjacencyConfig(hidden=(64,), embedding_dim=8, learning_rate=2e-3, batch_size=32, max_gradient_steps=1_000)
 INIT = jax.jit(network.init, static_argnums=(1, 2))

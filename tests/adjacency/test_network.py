@@ -5,8 +5,8 @@ import pytest
 
 from hrac.adjacency import network
 from hrac.adjacency.network import PairBatch, accuracy, contrastive_loss, distance
-from hrac.config import AdjacencyConfig
 from hrac.nets import MLP
+from hrac.settings import AdjacencyConfig
 
 SMALL = AdjacencyConfig(hidden=(16,), embedding_dim=4)
 

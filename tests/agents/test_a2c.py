@@ -4,8 +4,8 @@ import numpy as np
 
 from hrac.agents import a2c
 from hrac.agents.a2c import ControllerStep
-from hrac.config import ControllerConfig
 from hrac.nets import MLP
+from hrac.settings import ControllerConfig
 
 CFG = ControllerConfig(hidden=(32,), learning_rate=3e-3)
 

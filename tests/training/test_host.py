@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import hrac
 from hrac.config import ConfigError, replace
@@ -64,6 +65,22 @@ def unbroken(request, tmp_path_factory):
     outcome = _train(folder, seeds=2, training__overlap=request.param)
     assert outcome.finished
     return folder, request.param
+
+
+def _blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("evaluating", [False, True])
+def test_matrix_products_leave_the_cores_to_the_copies(evaluating, monkeypatch):
+    training, before, seen = _training(), _blas_threads(), []
+    batch = type(training.collector.env)
+    step = batch.step
+    monkeypatch.setattr(batch, "step", lambda *arguments: seen.append(_blas_threads()) or step(*arguments))
+    training.evaluate() if evaluating else training.round()
+    assert seen
+    assert all(threads == [1] * len(before) for threads in seen)
+    assert _blas_threads() == before
 
 
 def test_a_run_logs_both_levels(unbroken):

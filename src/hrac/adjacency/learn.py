@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 
 from hrac.adjacency.network import AdjacencyState, PairBatch, update
 from hrac.adjacency.table import AdjacencyTable, Cells
-from hrac.config import AdjacencyConfig
 from hrac.runs import over_runs
+from hrac.settings import AdjacencyConfig
 
 CHUNK_GRADIENT_STEPS = 500
 """Minibatches sent to the device at once."""

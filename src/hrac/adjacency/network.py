@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from hrac.config import AdjacencyConfig
 from hrac.nets import MLP, descend
+from hrac.settings import AdjacencyConfig
 
 
 class AdjacencyState(NamedTuple):

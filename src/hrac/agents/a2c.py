@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from hrac.config import ControllerConfig
 from hrac.nets import MLP, descend
+from hrac.settings import ControllerConfig
 
 Metrics = dict[str, Array]
 

@@ -20,11 +20,12 @@ from hrac.agents import hierarchy
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.td3 import Transition
-from hrac.config import AdjacencyConfig, replace
+from hrac.config import replace
 from hrac.envs.base import HostTask
 from hrac.envs.layout import MOVES
 from hrac.experiments import tasks
 from hrac.runs import over_runs
+from hrac.settings import AdjacencyConfig
 from hrac.training import replay
 from hrac.training.device import DeviceTraining
 
@@ -33,7 +34,7 @@ def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
     """Lines about the speed of training, compilation apart, with both levels learning."""
     yield machine()
     changes = {"seeds": list(range(seeds)), "manager.start_fraction": 0.02}  # learn from the start
-    config = replace(tasks.config_for(task, "hrac"), changes)
+    config = replace(tasks.config_for(task), changes)
     env = tasks.make_env(config)
     assert not isinstance(env, HostTask)
     run = DeviceTraining(config, env)

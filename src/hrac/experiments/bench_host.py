@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from hrac.agents import continuous
+from hrac.compiled import jit_learner
 from hrac.config import Config, replace
 from hrac.envs.base import HostTask
 from hrac.experiments import tasks
@@ -62,7 +63,8 @@ def _parts(run: HostTraining) -> Iterator[str]:
     for name, seconds in (("physics", _physics(run, length)), ("acting", _acting(run, length)), ("copies", _copies(run))):
         yield f"  {name:<20} {1e3 * seconds:8.1f} ms"
     for name, count, function in _learners(run, updates):
-        seconds = sum(best(functools.partial(function, part), 3) for part in run.parts)
+        program = jit_learner(function)
+        seconds = sum(best(functools.partial(program, part), 3) for part in run.parts)
         work = sum(flops(function, part) for part in run.parts)
         share = f"{work / seconds / 1e9:,.0f} GFLOP/s, {work / seconds / rate:.0%} of a large product's {rate / 1e9:,.0f}"
         yield f"  {name:<20} {1e3 * seconds:8.1f} ms   {count} updates, {1e3 * seconds / count:.2f} ms each, {share}"
@@ -101,7 +103,7 @@ def _copies(run: HostTraining) -> float:
 
 
 def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Callable[..., Any]]]:
-    """Name, updates a round, and a compiled function of a part that makes them all."""
+    """Name, updates a round, and a function of a part that makes them all."""
     config, space, actions = run.config, run.space, run.actions
     key, windows = jax.random.key(0), updates // config.k
     without = replace(config, {"manager.correction_candidates": 0})
@@ -123,21 +125,18 @@ def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Calla
 
         return jax.lax.scan(some, None, batches)[1]
 
-    def compiled(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-        return jax.jit(lambda part: over_runs(lambda _, one: function(one, count), part))
+    def mapped(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+        return lambda part: over_runs(lambda _, one: function(one, count), part)
 
-    yield "controller updates", updates, compiled(controller, updates)
-    yield "manager updates", windows, compiled(manager, windows)
+    yield "controller updates", updates, mapped(controller, updates)
+    yield "manager updates", windows, mapped(manager, windows)
     if config.manager.correction_candidates:
-        yield "correction", windows, compiled(correction, windows)
+        yield "correction", windows, mapped(correction, windows)
 
 
-def for_task(task: str, seeds: int, rounds: int, envs_per_run: int | None, overlap: bool) -> Iterator[str]:
-    """The same by the task's name."""
-    changes: dict[str, Any] = {"seeds": list(range(seeds)), "training.overlap": overlap}
-    if envs_per_run is not None:
-        changes["training.envs_per_run"] = envs_per_run
-    config = replace(tasks.config_for(task, "hrac"), changes)
+def for_task(task: str, preset: str, seeds: int, rounds: int, changes: dict[str, Any]) -> Iterator[str]:
+    """The same by the task's name, with changes to its settings."""
+    config = replace(tasks.config_for(task, preset=preset), {"seeds": list(range(seeds))} | changes)
     world = tasks.make_env(config)
     assert isinstance(world, HostTask)
     yield from training(world, config, rounds)

@@ -1,7 +1,8 @@
 """The tasks: a row for each, with its environment and the settings the paper uses for it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hrac.config import Config, ConfigError, replace
@@ -21,7 +22,9 @@ class Task(NamedTuple):
     fields: tuple[str, ...]
     """The fields of `EnvConfig` that it has a use for."""
     settings: dict[str, Any]
-    """Where the task departs from the defaults of `Config`."""
+    """Where the task departs from the defaults of `Config`: the preset "paper"."""
+    presets: Mapping[str, dict[str, Any]] = MappingProxyType({})
+    """Its other presets, as changes to those."""
 
 
 def _ant_maze(**changes: Any) -> HostTask:
@@ -68,6 +71,17 @@ TWO_TD3 = {
     "training.eval_episodes": 50,
 }
 """Tables 2 and 3 and the published code, for the ants."""
+
+FAST = {
+    "training.envs_per_run": 100,
+    "training.round_env_steps": 1_000,
+    "training.overlap": True,
+    "controller.updates_per_env_step": 0.4,
+    "controller.batch_size": 256,
+    "manager.batch_size": 256,
+    "manager.start_fraction": 0.002,
+}
+"""The preset "fast" of the ants: ours, chosen by measurement (benchmarks/README.md)."""
 
 POINT_MAZE = TWO_TD3 | {
     "manager.subgoal_range": 4.0,
@@ -118,18 +132,21 @@ TASKS = {
         lambda changes: _ant_maze(**changes),
         ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
+        {"fast": FAST},
     ),
     "ant-maze-sparse": Task(
         "MuJoCo ant in a winding corridor, random starts, sparse reward; success at (2, 9)",
         lambda changes: _ant_maze_sparse(**changes),
         ("time_limit", "sigma"),
         TWO_TD3,
+        {"fast": FAST},
     ),
     "ant-gather": Task(
         "MuJoCo ant that collects apples (+1) and avoids bombs (-1) by sight",
         lambda changes: _ant_gather(**changes),
         ("time_limit", "sigma"),
         TWO_TD3 | {"controller.ends_with_window": True},
+        {"fast": FAST},
     ),
 }
 
@@ -158,7 +175,11 @@ def make_env(config: Config) -> Environment | HostTask:
     return world
 
 
-def config_for(task: str, method: str) -> Config:
-    """The paper's settings for a method on a task; raises `ConfigError`."""
-    changes = {"task": task, "method": method} | find(task).settings | methods.find(method).settings
-    return replace(Config(), changes)
+def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config:
+    """The settings for a method on a task, the paper's or those of another preset; raises `ConfigError`."""
+    row = find(task)
+    presets = {"paper": {}, **row.presets}
+    if preset not in presets:
+        raise ConfigError(f"preset: {task} has no {preset!r}. It has: {', '.join(presets)}")
+    names = {"task": task, "method": method, "preset": preset}
+    return replace(Config(), names | row.settings | presets[preset] | methods.find(method).settings)

@@ -3,11 +3,13 @@
 For a few dozen copies the networks are too small to be worth a trip to the device and back at every step.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from hrac.agents.continuous import ActionBox
 from hrac.agents.hierarchy import AgentState
@@ -15,6 +17,17 @@ from hrac.agents.subgoals import SubgoalSpace
 from hrac.nets import MLP
 
 Numbers = NDArray[np.float32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+_BLAS = ThreadpoolController()
+
+
+def undivided(function: Function) -> Function:
+    """For what steps copies and acts in turn: matrix products in it are not divided among threads.
+
+    NumPy's library would do that even with these small ones, and its threads then wait for the next in a busy loop, on the
+    cores that the copies are to be stepped on.
+    """
+    return _BLAS.wrap(limits=1, user_api="blas")(function)
 
 
 class Actors(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hrac.agents.windows import Trajectory, empty_tail
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask
-from hrac.training.acting import Actors, Hierarchy, Numbers
+from hrac.training.acting import Actors, Hierarchy, Numbers, undivided
 from hrac.training.streams import Stream
 
 
@@ -47,6 +47,7 @@ class Collector:
         self.tail: Trajectory = jax.tree.map(lambda leaf: np.repeat(leaf[:, None], self.runs * self.copies, axis=1), tail)
         """The last k steps (k, runs * copies, ...)."""
 
+    @undivided
     def round(self, actors: Actors, ready: NDArray[np.bool_], index: int) -> tuple[Trajectory, NDArray[np.float32]]:
         """Let the two levels act for one round, exploring: the trajectory (runs, k + T, copies, ...) with the tail before it,
         and at the T new steps the reward of the episode so far."""

@@ -15,6 +15,7 @@ from hrac.agents.hierarchy import AgentState
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.agents.td3 import Transition
 from hrac.agents.windows import Trajectory
+from hrac.compiled import jit_learner
 from hrac.config import Config
 from hrac.envs.base import HostTask
 from hrac.runs import over_runs
@@ -138,7 +139,7 @@ def init_runs(keys: Key[Array, " runs"], *, obs_dim: int, space: SubgoalSpace, a
     return over_runs(one, keys)
 
 
-@functools.partial(jax.jit, static_argnames=("learning", *STATIC), donate_argnums=1)
+@functools.partial(jit_learner, static_argnames=("learning", *STATIC), donate_argnums=1)
 def learn_runs(
     keys: Key[Array, " runs"],
     runs: HostRun,

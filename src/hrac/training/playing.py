@@ -5,10 +5,11 @@ from numpy.typing import NDArray
 
 from hrac.config import Config
 from hrac.envs.base import HostTask
-from hrac.training.acting import Actors, Hierarchy
+from hrac.training.acting import Actors, Hierarchy, undivided
 from hrac.training.collect import observed
 
 
+@undivided
 def play(
     task: HostTask, hierarchy: Hierarchy, actors: Actors, seeds: NDArray[np.int64], cfg: Config
 ) -> dict[str, NDArray[np.float64]]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from hrac.adjacency import learn as adjacency_learn
 from hrac.adjacency.table import AdjacencyTable
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.config import Config, TrainingConfig, from_dict, to_dict
+from hrac.config import Config, from_dict, to_dict
 from hrac.envs.base import KnownDistances
+from hrac.settings import TrainingConfig
 from hrac.training import checkpoint, policies, replay, rounds
 from hrac.training.checkpoint import CheckpointError
 from hrac.training.evaluate import Mean
@@ -35,7 +36,7 @@ def program(config: Config) -> Config:
     """The configuration less what is no part of a compiled program, so that changing that needs no new compilation."""
     rounds_only = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run")}
     training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **rounds_only)
-    return dataclasses.replace(config, task="", method="", seeds=(0,), training=training)
+    return dataclasses.replace(config, task="", method="", preset="", seeds=(0,), training=training)
 
 
 class Training(ABC):
