@@ -6,7 +6,7 @@ from hrac import cli
 
 def test_the_ant_that_comes_with_the_package_finds_its_way(capsys):
     (evaluation,) = hrac.evaluate(hrac.pretrained("ant-maze"), episodes=10)
-    assert evaluation.means["eval/success"] >= 0.6  # it was 87 % of 100 episodes
+    assert evaluation.means["eval/success"] >= 0.7  # it was 93 % of 100 episodes
     assert evaluation.means["eval/episode_length"] < 500
     assert cli._main(["eval", "ant-maze", "--pretrained", "--episodes", "1"]) == 0
     assert "success" in capsys.readouterr().out
