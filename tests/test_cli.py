@@ -65,6 +65,8 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["train", "maze", "--method", "ppo"], "method: there is no 'ppo'. Methods are: hrac"),
         (["train", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
         (["train", "ant-maze", "--preset=slow"], "preset: ant-maze has no 'slow'. It has: paper, fast"),
+        (["train", "--preset", "fast"], "name a task: maze, key-chest"),
+        (["train", "--resume", "nowhere", "--preset", "fast"], "--resume goes with --steps and --minutes alone"),
         (["train"], "name a task: maze, key-chest"),
         (["train", "maze", "--steps", "10"], "training.total_env_steps must be more than adjacency.pretrain_env_steps = 50000"),
         (["train", "maze", "--env.layout", "####\n#Ax#\n####"], "env.layout: row 1, column 2: 'x' is none of"),
@@ -77,6 +79,10 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["bench", "maze", "--rounds", "0"], "--rounds must be at least 1, got 0"),
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
+        (["bench", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
+        (["bench", "maze", "--overlap"], 'training.overlap must be False where controller.learner is "a2c", got True'),
+        (["bench", "adjacency", "--seeds", "2"], "adjacency has no use for other options"),
+        (["bench", "ant-maze", "--env-only", "--preset", "fast"], "--env-only has no use for other options"),
     ],
 )
 def test_mistakes_are_answered_with_what_exists(arguments, message, capsys):
@@ -105,6 +111,8 @@ def test_list_names_all_tasks_and_methods(capsys):
     assert cli._main(["list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in ("maze", "key-chest", "hrac"))
+    assert out.count("presets: paper, fast\n") == 3  # the ants
+    assert out.count("presets: paper\n") == 3
 
 
 def test_help_explains_every_option():

@@ -6,6 +6,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from hrac import compiled
 
@@ -26,17 +27,36 @@ def test_a_second_start_finds_what_the_first_compiled(tmp_path):
     assert kept[0] == kept[1]
 
 
+@pytest.fixture
+def _nothing_settled():
+    compiled._cpu_options.cache_clear()
+    yield
+    compiled._cpu_options.cache_clear()
+
+
+@pytest.mark.usefixtures("_nothing_settled")
 def test_a_learner_is_compiled_like_any_function_where_xla_has_no_choice(monkeypatch):
     def refuse(function, compiler_options=None, **options):
         if compiler_options is not None:
             raise RuntimeError("INVALID_ARGUMENT: No such compile option")
         return function
 
-    compiled._cpu_options.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(jax, "jit", refuse)
-        assert compiled.jit_learner(lambda x, *, y: x + y, static_argnames="y")(2, y=3) == 5
-    compiled._cpu_options.cache_clear()
+    monkeypatch.setattr(jax, "jit", refuse)
+    assert compiled.jit_learner(lambda x, *, y: x + y, static_argnames="y")(2, y=3) == 5
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="about CPUs")
+def test_on_a_cpu_products_are_made_by_the_older_library():
+    def lowered(options):
+        return jax.jit(lambda x: x @ x, compiler_options=options).lower(jnp.ones((256, 256))).compile().as_text()
+
+    assert "ynn" not in lowered(compiled._cpu_options())
+    seen = []
+    jit = jax.jit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "jit", lambda *args, **options: seen.append(options["compiler_options"]) or jit(*args, **options))
+        compiled.jit_learner(lambda x: x + 1)(1.0)
+    assert seen[-1] == compiled._cpu_options()
 
 
 def test_a_learner_is_compiled_once_and_takes_jits_options():

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ USAGE = """usage: hrac COMMAND [options]
   eval RUN      play episodes with a policy     hrac eval runs/NAME --episodes 100
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
   curves RUN... draw learning curves, runs of one folder as one curve
-  list          the tasks and methods there are
+  list          the tasks, with their presets, and the methods there are
   bench WHAT    measure speed: a task, or "adjacency"; of ants alone: hrac bench ant-maze --env-only
 
 `hrac COMMAND --help` explains a command's options."""
@@ -43,7 +43,7 @@ class TrainOptions:
     first_seed: int = 0
     """Seed of the first run; the others follow."""
     out: Path | None = None
-    """Folder for the results (default: runs/TASK-METHOD-TIME)."""
+    """Folder for the results (default: runs/TASK-METHOD-TIME; of another preset, runs/TASK-METHOD-PRESET-TIME)."""
     resume: Path | None = None
     """Go on with this run folder from its checkpoint instead of starting anew. Only --steps and --minutes may be given too."""
     minutes: float | None = None
@@ -79,7 +79,7 @@ def train(arguments: Sequence[str]) -> int:
             given: dict[str, Any] = names | {name: getattr(config, name) for name in GROUPS}
             default = TrainOptions(task, **given)
         options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
-        if all(getattr(options, name) == getattr(default, name) for name in ("task", *PEEKED)):
+        if options.task is None or all(getattr(options, name) == getattr(default, name) for name in ("task", *PEEKED)):
             break
         task, names = options.task, {name: getattr(options, name) for name in PEEKED}
     if options.resume is not None:
@@ -102,7 +102,7 @@ def _peek(arguments: Sequence[str]) -> tuple[str | None, dict[str, str]]:
     names = {name: getattr(TrainOptions, name) for name in PEEKED}
     for here, following in itertools.pairwise([*arguments, ""]):
         for name in PEEKED:
-            if here == f"--{name}":
+            if here == f"--{name}" and following:
                 names[name] = following
             elif here.startswith(f"--{name}="):
                 names[name] = here.removeprefix(f"--{name}=")
@@ -251,12 +251,13 @@ def list_(arguments: Sequence[str]) -> int:
     from hrac.experiments.tasks import TASKS
 
     tyro.cli(ListOptions, args=arguments, prog="hrac list")
-    for title, rows in (("tasks", TASKS), ("methods", METHODS)):
-        print(title)
-        for name, row in rows.items():
-            print(f"  {name:<16} {row.summary}")
-            if presets := getattr(row, "presets", None):
-                print(f"  {'':<16} presets: {', '.join(('paper', *presets))}")
+    print("tasks")
+    for name, task in TASKS.items():
+        print(f"  {name:<16} {task.summary}")
+        print(f"  {'':<16} presets: {', '.join(task.presets)}")
+    print("methods")
+    for name, method in METHODS.items():
+        print(f"  {name:<16} {method.summary}")
     return 0
 
 
@@ -275,43 +276,42 @@ class BenchOptions:
     rounds: int | None = None
     """Rounds to measure (default: 100, of ants 20)."""
     envs_per_run: int | None = None
-    """Ants: copies for each seed."""
+    """Copies for each seed (default: as the preset says)."""
     env_threads: int | None = None
     """Ants: threads to collect on (default: one a core)."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Ants: collect while the device learns."""
+    """Ants: collect while the device learns, as the preset "fast" does anyway."""
 
 
 def bench(arguments: Sequence[str]) -> int:
     """`hrac bench`."""
-    from hrac.experiments import bench as benches
-    from hrac.experiments import tasks
-
     options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
     for name in ("seeds", "rounds"):
         if (value := getattr(options, name)) is not None and value < 1:
             raise ConfigError(f"--{name} must be at least 1, got {value}")
-    if options.env_only:
-        from hrac.experiments import bench_ants
-
-        lines = bench_ants.environment(options.what)
-    elif options.what == "adjacency":
-        lines = benches.adjacency()
-    elif tasks.config_for(options.what, preset=options.preset).controller.learner == "td3":
-        from hrac.experiments import bench_host
-
-        asked = {
-            "training.envs_per_run": options.envs_per_run,
-            "training.env_threads": options.env_threads,
-            "training.overlap": options.overlap or None,
-        }
-        changes = {name: value for name, value in asked.items() if value is not None}
-        lines = bench_host.for_task(options.what, options.preset, options.seeds, options.rounds or 20, changes)
-    else:
-        lines = benches.training(options.what, options.seeds, options.rounds or 100)
-    for line in lines:
+    for line in _bench_lines(options):
         print(line, flush=True)
     return 0
+
+
+def _bench_lines(options: BenchOptions) -> Iterator[str]:
+    from hrac.experiments import bench, bench_ants, bench_host, tasks
+
+    if options.env_only or options.what == "adjacency":
+        if dataclasses.replace(options, env_only=False) != BenchOptions(options.what):
+            raise ConfigError(f"{'--env-only' if options.env_only else options.what} has no use for other options")
+        return bench_ants.environment(options.what) if options.env_only else bench.adjacency()
+    asked = {
+        "seeds": list(range(options.seeds)),
+        "training.envs_per_run": options.envs_per_run,
+        "training.env_threads": options.env_threads,
+        "training.overlap": options.overlap or None,
+    }
+    changes = {name: value for name, value in asked.items() if value is not None}
+    config = configs.replace(tasks.config_for(options.what, preset=options.preset), changes)
+    if config.controller.learner == "td3":
+        return bench_host.training(config, options.rounds or 20)
+    return bench.training(config, options.rounds or 100)
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {

@@ -33,7 +33,10 @@ def _processor() -> str:
 
 
 def jit_learner(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """`jax.jit` for programs of many small matrix products; what a CPU does differently is settled at the first call."""
+    """`jax.jit` for programs that are mostly matrix products, of the ants' sizes; to be called from outside of other programs.
+
+    What a CPU does differently is settled at the first call.
+    """
 
     @functools.cache
     def program() -> Callable[..., Any]:
@@ -44,7 +47,7 @@ def jit_learner(function: Callable[..., Any], **options: Any) -> Callable[..., A
 
 @functools.cache
 def _cpu_options() -> dict[str, str] | None:
-    """Products by XLA's older library (Eigen), which is faster at our sizes, if this XLA knows of another (YNNPACK)."""
+    """Products by XLA's older library (Eigen) if this XLA has another (YNNPACK); benchmarks/README.md has the difference."""
     options = {"xla_cpu_experimental_ynn_fusion_type": ""}
     try:
         jax.jit(lambda: 0, compiler_options=options)()

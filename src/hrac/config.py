@@ -30,7 +30,7 @@ class Config:
     """A name from `hrac list`."""
 
     preset: str = "paper"
-    """A name from `hrac list`: which table of settings this began with."""
+    """Which of the task's tables of settings this began with; `hrac list` has their names."""
 
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = (0,)
     """One run for each, all trained at once."""

@@ -211,8 +211,8 @@ class TrainingConfig:
     """Length of a run, the pre-training of the adjacency network included (as the published code counts)."""
 
     round_env_steps: Count = 200
-    """Steps of one run between updates; one controller update (A2C) or as many as steps (TD3), and 1/k as many of the manager
-    follow."""
+    """Steps of one run between updates. One controller update follows (A2C), or `updates_per_env_step` for each step (TD3), and
+    of the manager's 1/k as many as steps, or as those."""
 
     envs_per_run: Count = 1
     """Copies of the environment that share one run's round."""

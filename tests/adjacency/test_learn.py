@@ -134,6 +134,14 @@ def test_where_everything_is_adjacent_only_adjacent_pairs_count(cells):
     assert len(set(zip(np.minimum(i, j)[near], np.maximum(i, j)[near], strict=True))) == cells * (cells + 1) // 2
 
 
+def test_where_hardly_any_pair_is_not_adjacent_those_few_are_listed(monkeypatch):
+    monkeypatch.setattr(learn, "LISTED_PAIRS", 0)
+    batch = Pairs(line(20, k=18)).draw(np.random.default_rng(0), 10, 8)  # 210 pairs, all adjacent but (0, 19)
+    i, j = indices(batch)
+    assert {*zip(i[~batch.adjacent], j[~batch.adjacent], strict=True)} == {(0, 19)}
+    np.testing.assert_allclose(batch.weight[~batch.adjacent], 2 / 210, rtol=1e-6)
+
+
 # What is learned.
 
 

@@ -6,13 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 import hrac
 from hrac.config import ConfigError, replace
 from hrac.experiments import tasks
 from hrac.nets import MLP
-from hrac.training import collect, guards, log, playing
+from hrac.training import acting, collect, guards, log, playing
 from hrac.training.acting import forward
 from hrac.training.host import HostTraining
 from hrac.training.progress import Silent
@@ -68,19 +67,21 @@ def unbroken(request, tmp_path_factory):
 
 
 def _blas_threads():
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return [pool["num_threads"] for pool in acting._BLAS.info()]
 
 
 @pytest.mark.parametrize("evaluating", [False, True])
 def test_matrix_products_leave_the_cores_to_the_copies(evaluating, monkeypatch):
-    training, before, seen = _training(), _blas_threads(), []
+    training, seen = _training(), []
     batch = type(training.collector.env)
     step = batch.step
     monkeypatch.setattr(batch, "step", lambda *arguments: seen.append(_blas_threads()) or step(*arguments))
-    training.evaluate() if evaluating else training.round()
+    with acting._BLAS.limit(limits=2, user_api="blas"):
+        before = _blas_threads()
+        training.evaluate() if evaluating else training.round()
+        assert _blas_threads() == before
     assert seen
     assert all(threads == [1] * len(before) for threads in seen)
-    assert _blas_threads() == before
 
 
 def test_a_run_logs_both_levels(unbroken):

@@ -31,11 +31,11 @@ def gradient_steps(table: AdjacencyTable, epochs: int, cfg: AdjacencyConfig) -> 
 
 
 class Pairs:
-    """The pairs of a table as it is now, to draw minibatches from."""
+    """The pairs of a table, to draw minibatches from while it stays as it is."""
 
     def __init__(self, table: AdjacencyTable) -> None:
         self._table, self._centres = table, table.centre_of(table.cells)
-        self._share = table.num_adjacent / table.num_pairs
+        self._share = table.num_adjacent / max(table.num_pairs, 1)
         itself = np.arange(len(table.cells))
         first, second = table.decode(table.pairs)
         self._adjacent = np.concatenate([first, itself]), np.concatenate([second, itself])
@@ -58,7 +58,7 @@ class Pairs:
         return PairBatch(self._centres[i], self._centres[j], adjacent, weight)  # type: ignore[arg-type]
 
     def _reject(self, rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Cells, Cells]:
-        """Pairs that are not adjacent, by drawing until they are not: of so many, nearly all are."""
+        """Pairs that are not adjacent, by drawing until they are not: at least one in twenty is so."""
         size = len(self._table.cells)
         i, j = rng.integers(size, size=shape), rng.integers(size, size=shape)
         while (bad := self._table.adjacent(i, j)).any():

@@ -20,7 +20,7 @@ from hrac.agents import hierarchy
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.td3 import Transition
-from hrac.config import replace
+from hrac.config import Config, replace
 from hrac.envs.base import HostTask
 from hrac.envs.layout import MOVES
 from hrac.experiments import tasks
@@ -30,11 +30,10 @@ from hrac.training import replay
 from hrac.training.device import DeviceTraining
 
 
-def training(task: str, seeds: int, measured_rounds: int) -> Iterator[str]:
+def training(config: Config, measured_rounds: int) -> Iterator[str]:
     """Lines about the speed of training, compilation apart, with both levels learning."""
     yield machine()
-    changes = {"seeds": list(range(seeds)), "manager.start_fraction": 0.02}  # learn from the start
-    config = replace(tasks.config_for(task), changes)
+    config, seeds = replace(config, {"manager.start_fraction": 0.02}), len(config.seeds)  # learn from the start
     env = tasks.make_env(config)
     assert not isinstance(env, HostTask)
     run = DeviceTraining(config, env)

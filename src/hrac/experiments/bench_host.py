@@ -16,14 +16,16 @@ from hrac.experiments import tasks
 from hrac.experiments.bench import best, flops, machine, matmul_rate, peak_gigabytes, timed
 from hrac.runs import over_runs
 from hrac.training import replay
-from hrac.training.acting import Actors
+from hrac.training.acting import Actors, undivided
 from hrac.training.host import HostRun, HostTraining
 
 
-def training(task: HostTask, config: Config, measured_rounds: int) -> Iterator[str]:
+def training(config: Config, measured_rounds: int) -> Iterator[str]:
     """Lines about the speed of training, compilation apart, with both levels learning."""
     yield machine()
     config = replace(config, {"adjacency.pretrain_env_steps": 10_000, "adjacency.pretrain_epochs": 1})
+    task = tasks.make_env(config)
+    assert isinstance(task, HostTask)
     run = HostTraining(config, task)
     run.pretrain()
     steps, seeds, copies = config.training.round_env_steps, len(config.seeds), config.training.envs_per_run
@@ -83,6 +85,7 @@ def _acting(run: HostTraining, length: int) -> float:
     collector, actors = run.collector, run.actors()
     obs, subgoal = collector._runs(collector.obs), collector._runs(collector.subgoal)
 
+    @undivided
     def act() -> None:
         for step in range(length):
             if step % run.config.k == 0:
@@ -132,11 +135,3 @@ def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Calla
     yield "manager updates", windows, mapped(manager, windows)
     if config.manager.correction_candidates:
         yield "correction", windows, mapped(correction, windows)
-
-
-def for_task(task: str, preset: str, seeds: int, rounds: int, changes: dict[str, Any]) -> Iterator[str]:
-    """The same by the task's name, with changes to its settings."""
-    config = replace(tasks.config_for(task, preset=preset), {"seeds": list(range(seeds))} | changes)
-    world = tasks.make_env(config)
-    assert isinstance(world, HostTask)
-    yield from training(world, config, rounds)

@@ -22,9 +22,9 @@ class Task(NamedTuple):
     fields: tuple[str, ...]
     """The fields of `EnvConfig` that it has a use for."""
     settings: dict[str, Any]
-    """Where the task departs from the defaults of `Config`: the preset "paper"."""
-    presets: Mapping[str, dict[str, Any]] = MappingProxyType({})
-    """Its other presets, as changes to those."""
+    """Where the task departs from the defaults of `Config`."""
+    presets: Mapping[str, dict[str, Any]] = MappingProxyType({"paper": {}})
+    """Names after `--preset`, and what each changes in those."""
 
 
 def _ant_maze(**changes: Any) -> HostTask:
@@ -132,21 +132,21 @@ TASKS = {
         lambda changes: _ant_maze(**changes),
         ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
-        {"fast": FAST},
+        {"paper": {}, "fast": FAST},
     ),
     "ant-maze-sparse": Task(
         "MuJoCo ant in a winding corridor, random starts, sparse reward; success at (2, 9)",
         lambda changes: _ant_maze_sparse(**changes),
         ("time_limit", "sigma"),
         TWO_TD3,
-        {"fast": FAST},
+        {"paper": {}, "fast": FAST},
     ),
     "ant-gather": Task(
         "MuJoCo ant that collects apples (+1) and avoids bombs (-1) by sight",
         lambda changes: _ant_gather(**changes),
         ("time_limit", "sigma"),
         TWO_TD3 | {"controller.ends_with_window": True},
-        {"fast": FAST},
+        {"paper": {}, "fast": FAST},
     ),
 }
 
@@ -178,8 +178,7 @@ def make_env(config: Config) -> Environment | HostTask:
 def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config:
     """The settings for a method on a task, the paper's or those of another preset; raises `ConfigError`."""
     row = find(task)
-    presets = {"paper": {}, **row.presets}
-    if preset not in presets:
-        raise ConfigError(f"preset: {task} has no {preset!r}. It has: {', '.join(presets)}")
+    if preset not in row.presets:
+        raise ConfigError(f"preset: {task} has no {preset!r}. It has: {', '.join(row.presets)}")
     names = {"task": task, "method": method, "preset": preset}
-    return replace(Config(), names | row.settings | presets[preset] | methods.find(method).settings)
+    return replace(Config(), names | row.settings | row.presets[preset] | methods.find(method).settings)

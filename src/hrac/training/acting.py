@@ -25,7 +25,8 @@ def undivided(function: Function) -> Function:
     """For what steps copies and acts in turn: matrix products in it are not divided among threads.
 
     NumPy's library would do that even with these small ones, and its threads then wait for the next in a busy loop, on the
-    cores that the copies are to be stepped on.
+    cores that the copies are to be stepped on. The limit holds for the whole process while the function runs, so such functions
+    are to be called by one thread at a time.
     """
     return _BLAS.wrap(limits=1, user_api="blas")(function)
 
