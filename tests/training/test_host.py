@@ -9,7 +9,7 @@ import pytest
 
 import hrac
 from hrac.config import ConfigError, replace
-from hrac.experiments import tasks
+from hrac.experiments import bench_host, tasks
 from hrac.nets import MLP
 from hrac.training import acting, collect, guards, log, playing
 from hrac.training.acting import forward
@@ -353,3 +353,13 @@ def test_an_episode_can_be_drawn(unbroken, tmp_path):
     np.testing.assert_allclose(record.asked[0], record.asked[3], atol=1e-5)  # one subgoal for k = 4 steps
     host_episode.draw(policy, tmp_path / "picture.png", episode)
     assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_the_benchmark_tells_where_a_rounds_time_goes():
+    lines = list(bench_host.training(_config(), 2))
+    assert any(line.startswith("rounds of 40 steps, 1 seed(s) of 2 copies: ") for line in lines)
+    parts = [line.split("  ")[1] for line in lines if line.startswith("  ")]
+    assert parts == ["collecting", "physics", "acting", "copies", "controller updates", "manager updates", "correction"]
+    updates = next(line for line in lines if line.startswith("  controller updates"))
+    assert "40 updates" in updates
+    assert "GFLOP/s" in updates

@@ -1,7 +1,6 @@
 """Speed of training with an environment on the host: `hrac bench ant-maze`, with a breakdown of where the time goes."""
 
 import functools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,8 +61,14 @@ def _parts(run: HostTraining) -> Iterator[str]:
     length = config.training.round_env_steps // config.training.envs_per_run
     updates = round(config.training.round_env_steps * config.controller.updates_per_env_step)
     rate = matmul_rate()
-    for name, seconds in (("physics", _physics(run, length)), ("acting", _acting(run, length)), ("copies", _copies(run))):
-        yield f"  {name:<20} {1e3 * seconds:8.1f} ms"
+    collecting, copies = _collecting(run)
+    for name, seconds, about in (
+        ("collecting", collecting, "by the present policies, all of it: more than the next two together where threads compete"),
+        ("physics", _physics(run, length), "shaken at random"),
+        ("acting", _acting(run, length), "without the environment"),
+        ("copies", copies, "policies to the host, experience to the device"),
+    ):
+        yield f"  {name:<20} {1e3 * seconds:8.1f} ms   {about}"
     for name, count, function in _learners(run, updates):
         program = jit_learner(function)
         seconds = sum(best(functools.partial(program, part), 3) for part in run.parts)
@@ -95,14 +100,12 @@ def _acting(run: HostTraining, length: int) -> float:
     return timed(act)[0]
 
 
-def _copies(run: HostTraining) -> float:
-    """Policies to the host, a round's experience to the device."""
-    trajectory, totals = run.collector.round(run.actors(), np.ones(len(run.config.seeds), bool), 0)
-    start = time.perf_counter()
-    for part in run.parts:
-        Actors.of(part.agent)
-    jax.block_until_ready(jax.device_put((trajectory, totals)))
-    return time.perf_counter() - start
+def _collecting(run: HostTraining) -> tuple[float, float]:
+    """Seconds for a round's experience, and for the copies between host and device that belong to it."""
+    actors, ready = run.actors(), np.ones(len(run.config.seeds), bool)
+    collecting, experience = timed(lambda: run.collector.round(actors, ready, 0))
+    copies, _ = timed(lambda: ([Actors.of(part.agent) for part in run.parts], jax.device_put(experience)))
+    return collecting, copies
 
 
 def _learners(run: HostTraining, updates: int) -> Iterator[tuple[str, int, Callable[..., Any]]]:
