@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hrac
-from hrac import config as configs
-from hrac.api import read_config
+from hrac.api import RunFolderError, read_config
 from hrac.envs.ant.batch import AntBatch
 from hrac.training import playing
 from hrac.training.collect import copy_seeds
@@ -42,15 +41,18 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--random-seed", type=int, default=12345)
     options = parser.parse_args()
-    if not (config := read_config(options.run)).task.startswith("ant-"):
+    try:
+        config = read_config(options.run)
+    except RunFolderError as error:
+        parser.error(str(error))
+    if not config.task.startswith("ant-"):
         parser.error(f"a run with ants is needed, {options.run} is of {config.task}")
     print("| seed | episodes | success | on its back at the end | other failures |")
     print("|---|---|---|---|---|")
     for seed in config.seeds:
         policy = hrac.load(options.run, seed)
         task, seeds = Kept(policy), copy_seeds((options.random_seed,), options.episodes, Stream.EVAL)
-        any_threads = configs.replace(config, {"training.env_threads": None})
-        played = playing.play(task, policy.hierarchy, policy.actors, seeds, any_threads)
+        played = playing.play(task, policy.hierarchy, policy.actors, seeds, policy.config)
         success = played["eval/success"][0, 0] > 0
         fallen = on_the_back(task.copies.qpos) & ~success
         print(f"| {seed} | {len(success)} | {success.sum()} | {fallen.sum()} | {(~success & ~fallen).sum()} |")

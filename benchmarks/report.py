@@ -77,6 +77,31 @@ def figure(metric: str, label: str, path: Path, best: bool) -> None:
     print(f"drawn: {path.name}")
 
 
+POINTS = {
+    "one update a step": RESULTS / "point-maze",
+    "the same, `--overlap`": RESULTS / "point-maze-overlap",
+    "seeds 100 to 102": CHOICES / "point-maze-paper",
+    "0.4 updates a step, minibatches twice as large": CHOICES / "point-maze-fewer-updates",
+    "0.4, four times as large, rates doubled": CHOICES / "point-maze-fast",
+}
+
+
+def points() -> None:
+    """When the seeds of Point Maze are first at 100 %, and from when on they stay there, in thousands of steps."""
+    print("| settings | first evaluation at 100 % | stays at 100 % from | to step | seconds |")
+    print("|---|---|---|---|---|")
+    for label, folder in POINTS.items():
+        success = read(folder, "eval/success")
+        solved = success.values >= 1
+        first = [success.steps[row.argmax()] // 1000 if row.any() else "never" for row in solved]
+        stays = [
+            success.steps[len(row) - np.minimum.accumulate(row[::-1]).sum()] // 1000 if row[-1] else "never" for row in solved
+        ]
+        seconds = float((folder / "timing.csv").read_text().split()[-1].split(",")[1])
+        when = " | ".join(", ".join(map(str, seeds)) for seeds in (first, stays))
+        print(f"| {label} | {when} | {success.steps[-1]:,} | {seconds:,.0f} |")
+
+
 ANTS = {f"{copies} copies": RESULTS / f"ant-maze-{copies}copies" for copies in (40, 20, 8)}
 ANTS_FROM = 500_000
 PUBLISHED = 0.96
@@ -111,3 +136,5 @@ if __name__ == "__main__":
     figure("eval/return", "return in evaluation", IMAGES / "curves.png", best=True)
     figure("eval/subgoal_within_k", "share of subgoals within k steps", IMAGES / "within_k.png", best=False)
     ants()
+    print()
+    points()

@@ -183,8 +183,7 @@ def _play_on_device(policy: Policy, episodes: int, random_seed: int) -> dict[str
 def _play_on_host(policy: HostPolicy, episodes: int, random_seed: int) -> dict[str, NDArray[np.float64]]:
     """Totals and weights (2, episodes) by name."""
     seeds = copy_seeds((random_seed,), episodes, Stream.EVAL)
-    config = configs.replace(policy.config, {"training.env_threads": None})  # what suited the machine it was trained on
-    played = playing.play(policy.task.evaluation(), policy.hierarchy, policy.actors, seeds, config)
+    played = playing.play(policy.task.evaluation(), policy.hierarchy, policy.actors, seeds, policy.config)
     return {name: both[:, 0] for name, both in played.items()}
 
 

@@ -37,9 +37,10 @@ def save(folder: Path, agents: AgentState, config: Config) -> None:
 
 
 def read(path: Path) -> tuple[checkpoint.Arrays, Config, int]:
-    """What a policy file holds: arrays, configuration and seed. Raises `CheckpointError`."""
+    """What a policy file holds: arrays, configuration (but for what suited the machine) and seed. Raises `CheckpointError`."""
     arrays, facts = checkpoint.load(path, "policy")
-    return arrays, configs.from_dict(facts["config"]), int(facts["seed"])
+    config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
+    return arrays, config, int(facts["seed"])
 
 
 def agent_from(arrays: checkpoint.Arrays, path: Path, blank: AgentState) -> AgentState:
