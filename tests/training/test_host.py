@@ -358,8 +358,10 @@ def test_an_episode_can_be_drawn(unbroken, tmp_path):
 def test_the_benchmark_tells_where_a_rounds_time_goes():
     lines = list(bench_host.training(_config(), 2))
     assert any(line.startswith("rounds of 40 steps, 1 seed(s) of 2 copies: ") for line in lines)
-    parts = [line.split("  ")[1] for line in lines if line.startswith("  ")]
-    assert parts == ["collecting", "physics", "acting", "copies", "controller updates", "manager updates", "correction"]
+    parts = [line.split("  ")[1] for line in lines if line.startswith("  ") and not line.startswith("    ")]
+    host, learning = ["collecting", "physics", "acting", "copies"], ["controller updates", "manager updates", "correction"]
+    assert parts == [*host, *learning, "all updates"]
     updates = next(line for line in lines if line.startswith("  controller updates"))
     assert "40 updates" in updates
     assert "GFLOP/s" in updates
+    assert sum("the rate of one product of " in line for line in lines) == 2

@@ -20,6 +20,7 @@ from hrac.agents import hierarchy
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.hierarchy import AgentState
 from hrac.agents.td3 import Transition
+from hrac.compiled import jit_learner
 from hrac.config import Config, replace
 from hrac.envs.base import HostTask
 from hrac.envs.layout import MOVES
@@ -92,8 +93,9 @@ def _learner(run: DeviceTraining) -> Iterator[str]:
         )
 
     seconds = best(lambda: learn(part.agent, steps, batches), 20)
-    rate = matmul_rate()
-    yield f"matrix products of 1024 x 1024: {rate / 1e9:,.0f} GFLOP/s"
+    size = large_product()
+    rate = matmul_rate(size, size)
+    yield f"matrix products of {size} x {size}: {rate / 1e9:,.0f} GFLOP/s"
     work = flops(learn, part.agent, steps, batches)
     each = work / runs / 1e9
     yield f"learner: {work / seconds / 1e9:,.0f} GFLOP/s ({work / seconds / rate:.0%}), {each:.2f} GFLOP a round and run"
@@ -126,12 +128,23 @@ def _programs_in(parameters: dict[str, Any]) -> Iterator[Any]:
                 yield item.jaxpr
 
 
-def matmul_rate() -> float:
-    """Operations a second of a large matrix product."""
-    size = 1024
-    a = jax.random.normal(jax.random.key(0), (size, size))
-    product = jax.jit(lambda a: a @ a)
-    return 2 * size**3 / best(lambda: product(a), 20)
+def large_product() -> int:
+    """The size of a matrix product that makes full use of this machine."""
+    return 1024 if jax.default_backend() == "cpu" else 8192
+
+
+def matmul_rate(rows: int, size: int, runs: int = 1) -> float:
+    """Operations a second of a product of `rows` x `size` with `size` x `size`, for each of some runs, one after the other."""
+    count = max(1, 1024**3 // (rows * size**2))
+    key_rows, key_weights = jax.random.split(jax.random.key(0))
+    a = jax.random.normal(key_rows, (runs, rows, size))
+    weights = jax.random.normal(key_weights, (runs, size, size)) / math.sqrt(size)
+
+    def one(_: str | None, a: jax.Array, weights: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, count, lambda _, a: a @ weights, a)
+
+    products = jit_learner(functools.partial(over_runs, one))
+    return 2 * runs * count * rows * size**2 / best(lambda: products(a, weights), 20)
 
 
 def adjacency(cells: int = 100_000, k: int = 10) -> Iterator[str]:

@@ -12,7 +12,7 @@ from hrac.compiled import jit_learner
 from hrac.config import Config, replace
 from hrac.envs.base import HostTask
 from hrac.experiments import tasks
-from hrac.experiments.bench import best, flops, machine, matmul_rate, peak_gigabytes, timed
+from hrac.experiments.bench import best, flops, large_product, machine, matmul_rate, peak_gigabytes, timed
 from hrac.runs import over_runs
 from hrac.training import replay
 from hrac.training.acting import Actors, undivided
@@ -56,11 +56,8 @@ def training(config: Config, measured_rounds: int) -> Iterator[str]:
 
 
 def _parts(run: HostTraining) -> Iterator[str]:
-    """Where a round's time goes, and how near the updates come to the machine's matrix-multiply rate."""
-    config = run.config
-    length = config.training.round_env_steps // config.training.envs_per_run
-    updates = round(config.training.round_env_steps * config.controller.updates_per_env_step)
-    rate = matmul_rate()
+    """Where a round's time goes."""
+    length = run.config.training.round_env_steps // run.config.training.envs_per_run
     collecting, copies = _collecting(run)
     for name, seconds, about in (
         ("collecting", collecting, "by the present policies, all of it: more than the next two together where threads compete"),
@@ -69,12 +66,27 @@ def _parts(run: HostTraining) -> Iterator[str]:
         ("copies", copies, "policies to the host, experience to the device"),
     ):
         yield f"  {name:<20} {1e3 * seconds:8.1f} ms   {about}"
-    for name, count, function in _learners(run, updates):
+    yield from _updates(run)
+
+
+def _updates(run: HostTraining) -> Iterator[str]:
+    """A round's updates, and how near they come to the machine's matrix-multiply rate."""
+    level, runs = run.config.controller, len(run.parts[0].steps.size)
+    all_work, all_seconds = 0.0, 0.0
+    for name, count, function in _learners(run, round(run.config.training.round_env_steps * level.updates_per_env_step)):
         program = jit_learner(function)
         seconds = sum(best(functools.partial(program, part), 3) for part in run.parts)
         work = sum(flops(function, part) for part in run.parts)
-        share = f"{work / seconds / 1e9:,.0f} GFLOP/s, {work / seconds / rate:.0%} of a large product's {rate / 1e9:,.0f}"
-        yield f"  {name:<20} {1e3 * seconds:8.1f} ms   {count} updates, {1e3 * seconds / count:.2f} ms each, {share}"
+        all_work, all_seconds = all_work + work, all_seconds + seconds
+        speed = f"{count} updates, {1e3 * seconds / count:.2f} ms each, {work / seconds / 1e9:,.0f} GFLOP/s"
+        yield f"  {name:<20} {1e3 * seconds:8.1f} ms   {speed}"
+    reached = all_work / all_seconds
+    yield f"  {'all updates':<20} {1e3 * all_seconds:8.1f} ms   {all_work / 1e9:,.0f} GFLOP, {reached / 1e9:,.0f} GFLOP/s:"
+    large, width = large_product(), max(level.hidden)
+    for rows, size, count in ((large, large, 1), (level.batch_size, width, runs)):
+        rate = matmul_rate(rows, size, count)
+        products = "one product" if count == 1 else f"{count} products at once"
+        yield f"    {reached / rate:.0%} of {rate / 1e9:,.0f} GFLOP/s, the rate of {products} of {rows} x {size} x {size}"
 
 
 def _physics(run: HostTraining, length: int) -> float:
