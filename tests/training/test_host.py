@@ -11,7 +11,7 @@ import hrac
 from hrac.config import ConfigError, replace
 from hrac.experiments import bench_host, tasks
 from hrac.nets import MLP
-from hrac.training import acting, collect, guards, log, playing
+from hrac.training import acting, checkpoint, collect, guards, log, playing
 from hrac.training.acting import forward
 from hrac.training.host import HostTraining
 from hrac.training.progress import Silent
@@ -342,6 +342,13 @@ def test_a_point_batch_takes_masks_and_wants_a_seed_a_copy():
     np.testing.assert_array_equal(env.episodes, [0, 0, 1])
     with pytest.raises(ValueError, match="seeds must be 2 integers"):
         env.reset([0, 1], seeds=[5])
+
+
+def test_threads_that_suited_the_machine_of_the_training_are_not_kept(tmp_path):
+    _train(tmp_path / "run", steps=440, training__env_threads=3)
+    path = tmp_path / "run" / "policy" / "seed-0.safetensors"
+    assert checkpoint.load(path, "policy")[1]["config"]["training"]["env_threads"] == 3
+    assert hrac.load(path).config.training.env_threads is None
 
 
 def test_an_episode_can_be_drawn(unbroken, tmp_path):

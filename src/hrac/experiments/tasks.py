@@ -87,7 +87,7 @@ FAST = {
     "manager.soft_update_rate": 0.01,
     "manager.start_fraction": 0.003,
 }
-"""The preset "fast" of the ants, for one GPU: ours. Chosen on point-maze (benchmarks); on the ants it is yet to be measured."""
+"""The preset "fast" of the ants, for one GPU: ours, chosen on point-maze. benchmarks/README.md has what it does on Ant Maze."""
 
 POINT_MAZE = TWO_TD3 | {
     "manager.subgoal_range": 4.0,

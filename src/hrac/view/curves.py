@@ -71,10 +71,18 @@ def panel(axis: Axes, curves: Sequence[Curve], metric: str, smooth: int = 1) -> 
         axis.fill_between(series.steps, mean - error, mean + error, color=line.get_color(), alpha=0.2, linewidth=0)
     axis.set_xlabel("environment steps")
     axis.set_ylabel(metric)
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k"))
+    axis.xaxis.set_major_formatter(FuncFormatter(_short))
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=9)
+
+
+def _short(number: float, _: int) -> str:
+    """As a label on an axis: 500k, 1.5M."""
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:g}{name}"
+    return f"{number:g}"
 
 
 def _running_mean(values: NDArray[np.float64], points: int) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from hrac.envs.grid import GridWorld
 from hrac.training.evaluate import Episode, play
 from hrac.training.policies import Policy
 
-COLUMNS = 6
+COLUMNS = 7
 WALL = palette.rgba(palette.WALL)
 PATH = "#202020"
 SUBGOAL = palette.rgba(palette.SUBGOAL)
@@ -44,7 +44,8 @@ def panels(
     draw_window: Callable[..., None], starts: Sequence[int], row_height: float, title: str, threshold: float, path: Path
 ) -> None:
     """A picture of windows of an episode, each drawn by `draw_window(axis, start=..., norm=...)`, and a bar for the colours."""
-    rows, columns = math.ceil(len(starts) / COLUMNS), min(COLUMNS, len(starts))
+    rows = math.ceil(len(starts) / COLUMNS)
+    columns = math.ceil(len(starts) / rows)
     figure = Figure(figsize=(2.1 * columns + 0.5, row_height * rows + 0.55), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     norm = TwoSlopeNorm(threshold, 0.0, 3 * threshold)
