@@ -83,6 +83,9 @@ POINTS = {
     "seeds 100 to 102": CHOICES / "point-maze-paper",
     "0.4 updates a step, minibatches twice as large": CHOICES / "point-maze-fewer-updates",
     "0.4, four times as large, rates doubled": CHOICES / "point-maze-fast",
+    "0.2, four times as large, rates doubled": CHOICES / "point-maze-fast-200copies",
+    "0.2, four times as large": CHOICES / "point-maze-200copies",
+    "0.2, eight times as large, rates tripled": CHOICES / "point-maze-200copies-rates-tripled",
 }
 
 
