@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -73,6 +74,10 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["train", "maze", "--seeds", "0"], "seeds must be at least one"),
         (["train", "--resume", "nowhere"], "nowhere is no run folder: it has no config.json"),
         (["eval", "nowhere"], "nowhere does not exist: name a run folder or a policy file"),
+        (["eval", "ant-maze"], "or a policy file (of ant-maze one comes with the package: --pretrained)"),
+        (["eval", "nowhere", "--random-seed=-1"], "--random-seed must be at least 0 and less than 2^31, got -1"),
+        (["eval", "nowhere", "--random-seed", str(2**31)], "--random-seed must be at least 0 and less than 2^31"),
+        (["picture", "ant-maze", "--pretrained", "--episode", str(2**70)], "--episode must be at least 0 and less than 2^31"),
         (["curves"], "name at least one run folder"),
         (["curves", "nowhere"], "nowhere is no run folder: it has no metrics.csv"),
         (["curves", "nowhere", "--out", "x.gif"], "--out must end in .png, .pdf or .svg, got 'x.gif'"),
@@ -88,6 +93,22 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
 def test_mistakes_are_answered_with_what_exists(arguments, message, capsys):
     assert cli._main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_interruption_ends_a_command_without_a_traceback(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "evaluate", interrupted)
+    assert cli._main(["eval", "nowhere"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize(("finished", "interrupted", "code"), [(True, False, 0), (False, False, 0), (False, True, 130)])
+def test_only_an_interruption_is_no_success(finished, interrupted, code, monkeypatch):
+    outcome = Outcome(Path("runs/x"), 0, finished, interrupted, {})
+    monkeypatch.setattr(api, "run", lambda config, out, minutes: outcome)
+    assert cli._main(["train", "maze"]) == code
 
 
 def test_values_out_of_range_name_the_field(capsys):
@@ -228,6 +249,6 @@ def test_bench_env_only_compares_with_the_physics_alone(monkeypatch, capsys):
 @pytest.mark.parametrize("arguments", [["ant-maze", "--preset", "fast"], ["--preset=fast", "ant-maze"]])
 def test_a_preset_sets_the_defaults_and_options_change_them(arguments, monkeypatch):
     seen = []
-    monkeypatch.setattr(api, "run", lambda config, out, minutes: seen.append(config) or Outcome(out, 0, True, {}))
+    monkeypatch.setattr(api, "run", lambda config, out, minutes: seen.append(config) or Outcome(out, 0, True, False, {}))
     assert cli.train([*arguments, "--controller.batch-size", "64", "--out", "runs/x"]) == 0
     assert seen == [replace(config_for("ant-maze", preset="fast"), {"controller.batch_size": 64})]

@@ -28,6 +28,8 @@ from hrac.training.policies import HostPolicy, Policy
 from hrac.training.progress import Display
 from hrac.training.streams import Stream
 
+PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
+
 
 class RunFolderError(ValueError):
     """A folder that cannot be trained in or loaded from; the message says why and what to do."""
@@ -116,9 +118,10 @@ def load(source: str | Path, seed: int | None = None) -> Policy | HostPolicy:
             raise RunFolderError(f"{path} has no seed {wanted}. Seeds are: {', '.join(map(str, config.seeds))}")
         path = policies.path_of(path, wanted)
         if not path.exists():
-            raise RunFolderError(f"{source} has no policy yet: it is written at the first checkpoint")
+            raise RunFolderError(f"{path} does not exist: a training writes its policies at each checkpoint")
     elif not path.exists():
-        raise RunFolderError(f"{path} does not exist: name a run folder or a policy file")
+        hint = f" (of {path} one comes with the package: --pretrained)" if str(path) in _pretrained_names() else ""
+        raise RunFolderError(f"{path} does not exist: name a run folder or a policy file{hint}")
     arrays, config, trained_seed = policies.read(path)
     if seed is not None and seed != trained_seed:
         raise RunFolderError(f"{path} is the policy of seed {trained_seed}, not of {seed}")
@@ -129,12 +132,14 @@ def load(source: str | Path, seed: int | None = None) -> Policy | HostPolicy:
 
 def pretrained(task: str) -> Path:
     """The policy file that comes with the package for a task, to `load` or `evaluate`; raises `RunFolderError` if none does."""
-    folder = Path(str(resources.files("hrac"))) / "pretrained"
-    path = folder / f"{task}.safetensors"
-    if not path.exists():
-        there_are = ", ".join(sorted(file.stem for file in folder.glob("*.safetensors"))) or "none"
-        raise RunFolderError(f"no trained policy for {task!r} comes with the package. There are: {there_are}")
-    return path
+    names = _pretrained_names()
+    if task not in names:
+        raise RunFolderError(f"no trained policy for {task!r} comes with the package. There are: {', '.join(names) or 'none'}")
+    return PRETRAINED / f"{task}.safetensors"
+
+
+def _pretrained_names() -> list[str]:
+    return sorted(file.stem for file in PRETRAINED.glob("*.safetensors"))
 
 
 class Evaluation(NamedTuple):

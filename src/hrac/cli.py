@@ -47,7 +47,7 @@ class TrainOptions:
     resume: Path | None = None
     """Go on with this run folder from its checkpoint instead of starting anew. Only --steps and --minutes may be given too."""
     minutes: float | None = None
-    """Stop with a checkpoint before so many minutes are over, for queues with time limits."""
+    """Stop with a checkpoint, and exit code 0, before so many minutes are over, for queues with time limits."""
     envs_per_run: int | None = None
     """Copies of the environment for each seed; short for --training.envs-per-run."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -133,7 +133,7 @@ def _report(outcome: Any) -> int:
     if not outcome.finished:
         print(f"go on with: hrac train --resume {outcome.folder}")
     print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}")
-    return 0 if outcome.finished else 130
+    return 130 if outcome.interrupted and not outcome.finished else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,8 +159,7 @@ def evaluate(arguments: Sequence[str]) -> int:
     options = tyro.cli(EvalOptions, args=arguments, prog="hrac eval")
     if options.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {options.episodes}")
-    if options.random_seed < 0:
-        raise ConfigError(f"--random-seed must be at least 0, got {options.random_seed}")
+    _check_random_seed("--random-seed", options.random_seed)
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
     for row in api.evaluate(source, options.episodes, options.seed, options.random_seed):
         print(row)
@@ -192,8 +191,7 @@ def picture(arguments: Sequence[str]) -> int:
     options = tyro.cli(PictureOptions, args=arguments, prog="hrac picture")
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
     policy = api.load(source, options.seed)
-    if options.episode < 0:
-        raise ConfigError(f"--episode must be at least 0, got {options.episode}")
+    _check_random_seed("--episode", options.episode)
     beside = Path() if options.pretrained else options.run if options.run.is_dir() else options.run.parent
     path = options.out or beside / "picture.png"
     _check_picture(path)
@@ -203,6 +201,11 @@ def picture(arguments: Sequence[str]) -> int:
         episode.draw(policy, path, options.episode)
     print(f"drawn: {path}")
     return 0
+
+
+def _check_random_seed(option: str, value: int) -> None:
+    if not 0 <= value < 2**31:
+        raise ConfigError(f"{option} must be at least 0 and less than 2^31, got {value}")
 
 
 def _check_picture(path: Path) -> None:
@@ -346,6 +349,9 @@ def _main(arguments: Sequence[str]) -> int:
 
             keep_compiled()
         return COMMANDS[name](rest)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     except ValidationError as error:
         print(f"error: {configs.explain(error)}", file=sys.stderr)
     except (ValueError, RuntimeError, OSError) as error:  # what this program raises on purpose, with a message to read

@@ -14,6 +14,20 @@ from pydantic.dataclasses import dataclass
 
 from hrac.settings import STRICT, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
+TD3_ONLY = (
+    "critic_learning_rate",
+    "buffer_steps",
+    "batch_size",
+    "soft_update_rate",
+    "noise_sigma",
+    "target_noise_sigma",
+    "target_noise_clip",
+    "critic_weight_decay",
+    "ends_with_window",
+    "updates_per_env_step",
+)
+"""Fields of the controller that A2C has no use for."""
+
 
 class ConfigError(ValueError):
     """A configuration that cannot be run; the message names each field and what it may be."""
@@ -70,23 +84,25 @@ class Config:
             "manager.buffer_windows",
             f"at least training.round_env_steps = {train.round_env_steps}, got {self.manager.buffer_windows}",
         )
+        self._check_unused()
+        if self.manager.subgoals == "absolute":
+            _require(self.manager.subgoal_range is None, "manager.subgoal_range", "None where manager.subgoals are absolute")
         if self.controller.learner == "td3":
             self._check_td3()
             return
-        for name, value, plain in (
-            ("manager.correction_candidates", self.manager.correction_candidates, 0),
-            ("controller.sees_position", self.controller.sees_position, True),
-            ("controller.intrinsic_reward", self.controller.intrinsic_reward, "reached"),
-            ("training.overlap", train.overlap, False),
-            ("training.env_threads", train.env_threads, None),
-        ):
-            _require(value == plain, name, f'{plain!r} where controller.learner is "a2c", got {value!r}')
         updates, every = train.round_env_steps // self.k, self.manager.value_every_gradient_steps
         _require(
             updates % every == 0,
             "manager.value_every_gradient_steps",
             f"a divisor of the {updates} manager updates of a round (training.round_env_steps / k), got {every}",
         )
+
+    def _check_unused(self) -> None:
+        """What the controller's learner has no use for must have the value that stands for that."""
+        for name, plain in USELESS[self.controller.learner].items():
+            group, field = name.split(".")
+            value = getattr(getattr(self, group), field)
+            _require(value == plain, name, f'{plain!r} where controller.learner is "{self.controller.learner}", got {value!r}')
 
     def _check_td3(self) -> None:
         """What both levels by TD3 need."""
@@ -97,23 +113,32 @@ class Config:
             f"such that a round of {self.training.round_env_steps} steps has a whole number of manager updates, 1/k as many, "
             f"got {self.controller.updates_per_env_step}, which gives {updates:g}",
         )
-        _require(
-            self.manager.subgoals == "relative",
-            "manager.subgoals",
-            f'"relative" where controller.learner is "td3", got {self.manager.subgoals!r}',
-        )
-        _require(
-            self.controller.subgoals_shown_as == "given",
-            "controller.subgoals_shown_as",
-            f'"given" where controller.learner is "td3", got {self.controller.subgoals_shown_as!r}',
-        )
-        for name in ("candidates", "value_every_gradient_steps"):
-            value = getattr(self.manager, name)
-            _require(value == 1, f"manager.{name}", f'1 where controller.learner is "td3", got {value}')
         steps, round_steps = self.controller.buffer_steps, self.training.round_env_steps
         _require(
             steps >= round_steps, "controller.buffer_steps", f"at least training.round_env_steps = {round_steps}, got {steps}"
         )
+
+
+USELESS: dict[str, dict[str, Any]] = {
+    "a2c": {
+        "manager.correction_candidates": 0,
+        "controller.sees_position": True,
+        "controller.intrinsic_reward": "reached",
+        "training.overlap": False,
+        "training.env_threads": None,
+    }
+    | {f"controller.{name}": getattr(ControllerConfig(), name) for name in TD3_ONLY},
+    "td3": {
+        "manager.subgoals": "relative",
+        "manager.candidates": 1,
+        "manager.value_every_gradient_steps": 1,
+        "controller.subgoals_shown_as": "given",
+        "controller.intrinsic_reward": "distance",
+        "controller.reach_radius": ControllerConfig().reach_radius,
+        "controller.entropy_weight": ControllerConfig().entropy_weight,
+    },
+}
+"""By the controller's learner: the only values that fields may have which it makes nothing of, or nothing else of."""
 
 
 def _require(holds: bool, field: str, allowed: str) -> None:

@@ -134,6 +134,7 @@ def test_minutes_stop_a_run_with_a_checkpoint_to_go_on_from(unbroken, tmp_path):
     folder, overlap = unbroken
     outcome = _train(tmp_path / "late", seeds=2, training__overlap=overlap, minutes=1e-6)
     assert not outcome.finished
+    assert not outcome.interrupted
     assert outcome.env_steps == 400  # the random behaviour that comes first
     hrac.resume(tmp_path / "late", display=Silent())
     assert (tmp_path / "late" / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
@@ -313,15 +314,29 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(guards.time, "monotonic", lambda: now[0])
     deadline = guards.Deadline(1.0)
-    for what, seconds in (("round", 5.0), ("round", 3.0), ("save", 10.0)):
-        with deadline.measuring(what):
+    for seconds in (5.0, 3.0):
+        with deadline.measuring_round():
             now[0] += seconds
-    assert not deadline.near()  # 18 s of 60 are over, 15 may be needed
+    with deadline.measuring_save(lambda: 1_000):
+        now[0] += 10.0
+    assert not deadline.near(1_000)  # 18 s of 60 are over, 15 may be needed
     now[0] = 100.0 + 44.9
-    assert not deadline.near()
+    assert not deadline.near(1_000)
     now[0] = 100.0 + 45.1
-    assert deadline.near()
-    assert not guards.Deadline(None).near()
+    assert deadline.near(1_000)
+    now[0] = 100.0 + 40.1  # twice the steps: a checkpoint may be twice as large
+    assert not deadline.near(1_400)
+    assert deadline.near(1_500)
+    assert not guards.Deadline(None).near(10**9)
+
+
+def test_reading_a_checkpoint_tells_a_resumed_run_how_long_the_next_may_take(tmp_path, monkeypatch):
+    _train(tmp_path / "run", steps=800)
+    asked = []
+    monkeypatch.setattr(guards.Deadline, "near", lambda self, step: asked.append((self._save, self._saved_at, step)))
+    assert hrac.resume(tmp_path / "run", steps=880, display=Silent()).finished
+    assert asked[0][0] > 0
+    assert asked[0][1:] == (800, 800)
 
 
 @pytest.mark.parametrize("ids", [[-1], [0, 0], [1, 0], [3]])

@@ -165,6 +165,7 @@ def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monk
     monkeypatch.setattr(DeviceTraining, "round", interrupting)
     outcome = _train(folder, seeds=2)
     assert not outcome.finished
+    assert outcome.interrupted
     assert outcome.env_steps == 400 + 13 * 40
     monkeypatch.undo()
     assert hrac.resume(folder, display=Silent()).finished
@@ -243,10 +244,11 @@ def test_without_its_checkpoint_a_run_is_not_started_over(tmp_path):
     folder = tmp_path / "lost"
     _train(folder, steps=640)
     (folder / loop.CHECKPOINT).unlink()
-    before = (folder / "metrics.csv").read_bytes()
+    (folder / ".lock").unlink()
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     with pytest.raises(hrac.CheckpointError, match=r"has metrics up to step 640 but no checkpoint\.safetensors"):
         hrac.resume(folder, display=Silent())
-    assert (folder / "metrics.csv").read_bytes() == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
 def test_runs_may_start_to_learn_at_different_times(tmp_path):
@@ -280,6 +282,28 @@ def test_leftovers_of_a_cut_off_write_are_removed(tmp_path):
     (folder / ".checkpoint.safetensors.abc.tmp").write_bytes(b"half")
     hrac.resume(folder, steps=520, display=Silent())
     assert not list(folder.rglob(".*.tmp"))
+
+
+def test_timing_goes_on_where_the_checkpoint_was_made(tmp_path):
+    folder = tmp_path / "timed"
+    _train(folder, steps=600)
+    timing = folder / "timing.csv"
+    timing.write_text("step,seconds,steps_per_second\n400,1000.0,1.0\n600,2000.0,1.0\n800,9000.0,1.0\n")
+    hrac.resume(folder, steps=1000, display=Silent())
+    rows = [tuple(map(float, line.split(","))) for line in timing.read_text().splitlines()[1:]]
+    assert [row[0] for row in rows] == [400, 600, 800, 1000]  # 800 again: it was after the checkpoint
+    assert [row[1] for row in rows[:2]] == [1000.0, 2000.0]
+    assert 2000.0 < rows[2][1] < rows[3][1] < 3000.0
+
+
+def test_a_timing_file_that_cannot_be_read_is_refused_and_nothing_is_touched(tmp_path):
+    folder = tmp_path / "untimed"
+    _train(folder, steps=480)
+    (folder / "timing.csv").write_text("step,seconds,steps_per_second\n400,soon\n")
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with pytest.raises(log.LogError, match=r"timing\.csv, line 2 is not step,seconds,steps_per_second: '400,soon'"):
+        hrac.resume(folder, display=Silent())
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
 def test_a_cut_metrics_file_is_refused(tmp_path):

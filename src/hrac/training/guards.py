@@ -5,7 +5,7 @@ import fcntl
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -45,18 +45,27 @@ class Deadline:
 
     def __init__(self, minutes: float | None) -> None:
         self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
-        self._longest = {"round": 0.0, "save": 0.0}
+        self._longest_round = 0.0
+        self._save, self._saved_at = 0.0, 1
 
     @contextlib.contextmanager
-    def measuring(self, what: str) -> Iterator[None]:
-        """Remember how long a round or a save takes."""
+    def measuring_round(self) -> Iterator[None]:
+        """Remember how long a round takes."""
         start = time.monotonic()
         yield
-        self._longest[what] = max(self._longest[what], time.monotonic() - start)
+        self._longest_round = max(self._longest_round, time.monotonic() - start)
 
-    def near(self) -> bool:
-        """Whether another round and a save could take too long, going by those before."""
-        return time.monotonic() + sum(self._longest.values()) > self._end
+    @contextlib.contextmanager
+    def measuring_save(self, step: Callable[[], int]) -> Iterator[None]:
+        """Remember how long it takes to write a checkpoint, or to read one, which is like it, of a step known afterwards."""
+        start = time.monotonic()
+        yield
+        self._save, self._saved_at = time.monotonic() - start, max(step(), 1)
+
+    def near(self, step: int) -> bool:
+        """Whether another round and a save could take too long: a checkpoint grows no faster than the number of steps."""
+        save = self._save * max(step / self._saved_at, 1.0)
+        return time.monotonic() + self._longest_round + save > self._end
 
 
 class Interrupted:

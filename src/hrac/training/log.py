@@ -15,6 +15,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from hrac.training.files import write_atomic
 
 METRICS = "metrics.csv"
+TIMING = "timing.csv"
 METRICS_HEADER = "seed,step,name,value\n"
 TIMING_HEADER = "step,seconds,steps_per_second\n"
 
@@ -37,7 +38,9 @@ class RunLog:
 
     def __init__(self, folder: Path, keep: int | None = None, step: int = 0) -> None:
         """Start new files, or go on after the first `keep` bytes of `metrics.csv`, which a checkpoint at `step` knows of."""
-        self._metrics_path, self._timing_path = folder / METRICS, folder / "timing.csv"
+        self._metrics_path, self._timing_path = folder / METRICS, folder / TIMING
+        self.seconds = 0.0
+        """What the training had taken at the last evaluation before a checkpoint."""
         if keep is None:
             write_atomic(self._metrics_path, METRICS_HEADER.encode())
             write_atomic(self._timing_path, TIMING_HEADER.encode())
@@ -45,13 +48,29 @@ class RunLog:
             content = self._metrics_path.read_bytes() if self._metrics_path.exists() else b""
             if len(content) < keep:
                 raise LogError(f"{self._metrics_path} has {len(content)} bytes, its checkpoint knows of {keep}: it was cut")
+            timing = self._timing_until(step)
             write_atomic(self._metrics_path, content[:keep])
+            write_atomic(self._timing_path, timing.encode())
         self._metrics = self._metrics_path.open("a", newline="")
         self._timing = self._timing_path.open("a", newline="")
         self._events = EventFileWriter(str(folder))
         if keep is not None:  # tells TensorBoard to forget what was logged after the checkpoint
             session = SessionLog(status=SessionLog.START)
             self._events.add_event(Event(wall_time=time.time(), step=step + 1, session_log=session))
+
+    def _timing_until(self, last_step: int) -> str:
+        """The part of `timing.csv` that belongs to a checkpoint."""
+        lines = self._timing_path.read_text().splitlines()[1:] if self._timing_path.exists() else []
+        kept = []
+        for number, line in enumerate(lines, start=2):
+            try:
+                step, seconds, _ = map(float, line.split(","))
+            except ValueError:
+                raise LogError(f"{self._timing_path}, line {number} is not {TIMING_HEADER.strip()}: {line!r}") from None
+            if step <= last_step:
+                kept.append(line + "\n")
+                self.seconds = seconds
+        return TIMING_HEADER + "".join(kept)
 
     @property
     def offset(self) -> int:

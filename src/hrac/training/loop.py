@@ -29,7 +29,9 @@ class Outcome(NamedTuple):
     folder: Path
     env_steps: int
     finished: bool
-    """False if it was interrupted."""
+    """False if it stopped before its last step."""
+    interrupted: bool
+    """Whether it stopped because somebody asked for it (Ctrl-C, a polite kill), not because its minutes were over."""
     last: dict[str, NDArray[np.floating]]
     """The last evaluation: a value a seed by metric."""
 
@@ -54,10 +56,17 @@ def train(
     `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
     """
     deadline = Deadline(minutes)
+    if resume:
+        _require_checkpoint(folder, config)
     with contextlib.closing(display), locked(folder), interruptible() as interrupted:
         remove_leftovers(folder)
         training = prepare(config, world)
-        log = _open_log(training, folder, resume)
+
+        def reached() -> int:
+            return training.env_steps
+
+        with deadline.measuring_save(reached):
+            log = _open_log(training, folder, resume)
         begun()
         with contextlib.closing(log):
             watch = _Watch(training, log, display)
@@ -67,12 +76,12 @@ def train(
                         f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ..."
                     )
                     watch.record(training.pretrain())
-                    with deadline.measuring("round"):
+                    with deadline.measuring_round():
                         watch.record(training.evaluate())
-                    with deadline.measuring("save"):
+                    with deadline.measuring_save(reached):
                         training.save(folder, log)
-                while not (_ended(training) or interrupted() or deadline.near()):
-                    with deadline.measuring("round"):
+                while not (_ended(training) or interrupted() or deadline.near(training.env_steps)):
+                    with deadline.measuring_round():
                         training.round()
                         if _due(training, config.adjacency.update_every_env_steps):
                             watch.record(training.update_adjacency())
@@ -80,7 +89,7 @@ def train(
                             watch.record(training.evaluate())
                     watch.tick()
                     if _due(training, config.training.checkpoint_every_env_steps) or _ended(training):
-                        with deadline.measuring("save"):
+                        with deadline.measuring_save(reached):
                             training.save(folder, log)
                 if not _ended(training):
                     training.save(folder, log)
@@ -89,7 +98,7 @@ def train(
                 where = f"The last good checkpoint is {good}" if good.exists() else "There is no checkpoint yet"
                 raise DivergedError(f"{error}. {where}") from None
             last = {name: values for name, values in watch.last.items() if name.startswith("eval/")}
-            return Outcome(folder, training.env_steps, _ended(training), last)
+            return Outcome(folder, training.env_steps, _ended(training), interrupted(), last)
 
 
 def steps_reached(folder: Path) -> int:
@@ -112,11 +121,15 @@ def _open_log(training: Training, folder: Path, resume: bool) -> RunLog:
     if resume and (folder / CHECKPOINT).exists():
         keep = training.restore(folder / CHECKPOINT)
         return RunLog(folder, keep, training.env_steps)
-    if resume and (folder / METRICS).exists():
-        last = max((row.step for row in read_log(folder)), default=0)
-        if last > training.config.adjacency.pretrain_env_steps:
-            raise CheckpointError(f"{folder} has metrics up to step {last:,} but no {CHECKPOINT}: it cannot be resumed")
     return RunLog(folder)
+
+
+def _require_checkpoint(folder: Path, config: Config) -> None:
+    """A run that has come further than its beginning must have one to go on from."""
+    if (folder / METRICS).exists() and not (folder / CHECKPOINT).exists():
+        last = max((row.step for row in read_log(folder)), default=0)
+        if last > config.adjacency.pretrain_env_steps:
+            raise CheckpointError(f"{folder} has metrics up to step {last:,} but no {CHECKPOINT}: it cannot be resumed")
 
 
 class _Watch:
@@ -124,7 +137,8 @@ class _Watch:
 
     def __init__(self, training: Training, log: RunLog, display: Display) -> None:
         self._training, self._log, self._display = training, log, display
-        self._began = self._mark = time.monotonic()
+        self._mark = time.monotonic()
+        self._began = self._mark - log.seconds
         self._mark_step = training.env_steps
         self._pace = float("nan")
         self.last: dict[str, NDArray[np.floating]] = {}
