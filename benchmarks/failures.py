@@ -1,4 +1,6 @@
-"""How a run's ants fail: `python benchmarks/failures.py RUN [--episodes 100]`, on the episodes that `hrac eval` plays.
+"""How ants fail: `python benchmarks/failures.py RUN [--episodes 100]`, on the episodes that `hrac eval` plays.
+
+RUN is a run folder or a policy file.
 
 No task ends an episode for an ant that has fallen on its back.
 """
@@ -41,21 +43,23 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--random-seed", type=int, default=12345)
     options = parser.parse_args()
+    if options.episodes < 1 or options.random_seed < 0:
+        parser.error("--episodes must be at least 1, --random-seed at least 0")
     try:
-        config = read_config(options.run)
-    except RunFolderError as error:
+        seeds = read_config(options.run).seeds if options.run.is_dir() else (None,)
+        ants = [hrac.load(options.run, seed) for seed in seeds]
+    except (RunFolderError, hrac.CheckpointError) as error:
         parser.error(str(error))
-    if not config.task.startswith("ant-"):
-        parser.error(f"a run with ants is needed, {options.run} is of {config.task}")
+    if not ants[0].config.task.startswith("ant-"):
+        parser.error(f"a run with ants is needed, {options.run} is of {ants[0].config.task}")
     print("| seed | episodes | success | on its back at the end | other failures |")
     print("|---|---|---|---|---|")
-    for seed in config.seeds:
-        policy = hrac.load(options.run, seed)
+    for policy in ants:
         task, seeds = Kept(policy), copy_seeds((options.random_seed,), options.episodes, Stream.EVAL)
         played = playing.play(task, policy.hierarchy, policy.actors, seeds, policy.config)
         success = played["eval/success"][0, 0] > 0
         fallen = on_the_back(task.copies.qpos) & ~success
-        print(f"| {seed} | {len(success)} | {success.sum()} | {fallen.sum()} | {(~success & ~fallen).sum()} |")
+        print(f"| {policy.seed} | {len(success)} | {success.sum()} | {fallen.sum()} | {(~success & ~fallen).sum()} |")
 
 
 if __name__ == "__main__":

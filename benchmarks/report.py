@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from hrac.training.log import TIMING
 from hrac.view.curves import Curve, panel, read
 
 HERE = Path(__file__).parent
@@ -100,7 +101,7 @@ def points() -> None:
         stays = [
             success.steps[len(row) - np.minimum.accumulate(row[::-1]).sum()] // 1000 if row[-1] else "never" for row in solved
         ]
-        seconds = float((folder / "timing.csv").read_text().split()[-1].split(",")[1])
+        seconds = float((folder / TIMING).read_text().split()[-1].split(",")[1])
         when = " | ".join(", ".join(map(str, seeds)) for seeds in (first, stays))
         print(f"| {label} | {when} | {success.steps[-1]:,} | {seconds:,.0f} |")
 
@@ -139,6 +140,18 @@ def ants() -> None:
     print("drawn: ant_success.png")
 
 
+def fast() -> None:
+    """Success on Ant Maze with the preset "fast", and when: in no table with the paper's settings."""
+    folder = CHOICES / "ant-maze-fast"
+    success = read(folder, "eval/success")
+    seconds = {int(step): float(at) for step, at, _ in (row.split(",") for row in (folder / TIMING).read_text().split()[1:])}
+    shown = [(step, value) for step, value in zip(success.steps, success.mean, strict=True) if step >= ANTS_FROM]
+    print("| step |" + "".join(f" {step:,} |" for step, _ in shown))
+    print("|" + "---|" * (len(shown) + 1))
+    print("| success |" + "".join(f" {value:.0%} |" for _, value in shown))
+    print("| seconds |" + "".join(f" {seconds[step]:.0f} |" for step, _ in shown))
+
+
 if __name__ == "__main__":
     results()
     print()
@@ -148,3 +161,5 @@ if __name__ == "__main__":
     ants()
     print()
     points()
+    print()
+    fast()

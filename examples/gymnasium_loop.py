@@ -1,14 +1,18 @@
-"""Use a trained policy in a plain Gymnasium loop: `python examples/gymnasium_loop.py RUN`."""
+"""Use a trained policy in a plain Gymnasium loop: `python examples/gymnasium_loop.py RUN`, or with a policy file.
+
+Without either, it is the ant that comes with the package. Episodes are those of an evaluation.
+"""
 
 import dataclasses
 import sys
+from pathlib import Path
 
 import gymnasium
 
 import hrac
 
 
-def main(run: str, episodes: int = 5) -> None:
+def main(run: str | Path, episodes: int = 5) -> None:
     policy = hrac.load(run)
     names = {
         "maze": "hrac/Maze-v0",
@@ -20,6 +24,8 @@ def main(run: str, episodes: int = 5) -> None:
     if policy.config.task not in names:
         sys.exit(f"{policy.config.task} is no Gymnasium environment")
     changes = {name: value for name, value in dataclasses.asdict(policy.config.env).items() if value is not None}
+    if policy.config.task == "ant-maze":  # in training the target is anywhere, and reaching it ends nothing
+        changes |= {"target": (0.0, 16.0), "ends_on_success": True}
     env = gymnasium.make(names[policy.config.task], **changes)
     for episode in range(episodes):
         obs, info = env.reset(seed=episode)
@@ -32,6 +38,6 @@ def main(run: str, episodes: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) > 2:
         sys.exit(__doc__)
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) == 2 else hrac.pretrained("ant-maze"))

@@ -7,6 +7,7 @@
     learn  after a round of n steps:
              1 controller update over the windows that ended   a2c.update
              n / k manager updates on minibatches of windows   td3.update
+             (of two levels by TD3, on the host: `continuous`)
     The adjacency network is trained apart, every C steps      adjacency.learn
 
 Everything is for one run; the training loop maps it over runs.

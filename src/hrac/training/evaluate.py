@@ -1,4 +1,4 @@
-"""The only evaluator: whole episodes without exploration noise, recorded step by step."""
+"""Evaluation in JAX environments: whole episodes without exploration noise, recorded step by step. On the host: `playing`."""
 
 from typing import NamedTuple
 
