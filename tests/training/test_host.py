@@ -313,13 +313,13 @@ def test_a_policy_that_is_not_finite_stops_the_training_with_its_seed_and_step()
 def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(guards.time, "monotonic", lambda: now[0])
-    deadline = guards.Deadline(1.0)
-    for seconds in (5.0, 3.0):
+    deadline = guards.Deadline(1.0, rounds=2)
+    for seconds in (0.5, 5.0, 3.0):
         with deadline.measuring_round():
             now[0] += seconds
     with deadline.measuring_save(lambda: 1_000):
         now[0] += 10.0
-    assert not deadline.near(1_000)  # 18 s of 60 are over, 15 may be needed
+    assert not deadline.near(1_000)  # 18.5 s of 60 are over, 15 may be needed
     now[0] = 100.0 + 44.9
     assert not deadline.near(1_000)
     now[0] = 100.0 + 45.1
@@ -327,6 +327,9 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     now[0] = 100.0 + 40.1  # twice the steps: a checkpoint may be twice as large
     assert not deadline.near(1_400)
     assert deadline.near(1_500)
+    with deadline.measuring_round():  # the 5 s are forgotten
+        now[0] += 1.0
+    assert not deadline.near(1_500)
     assert not guards.Deadline(None).near(10**9)
 
 

@@ -5,6 +5,7 @@ import fcntl
 import math
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -43,9 +44,11 @@ def interruptible() -> Iterator["Interrupted"]:
 class Deadline:
     """Whether it is time to stop, so that what is still to be done is done within some minutes of now."""
 
-    def __init__(self, minutes: float | None) -> None:
+    def __init__(self, minutes: float | None, rounds: int = 1) -> None:
+        """Go by so many rounds before: enough to have an evaluation among them, few enough to forget the first, when programs
+        are compiled."""
         self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
-        self._longest_round = 0.0
+        self._rounds: deque[float] = deque([0.0], maxlen=rounds)
         self._save, self._saved_at = 0.0, 1
 
     @contextlib.contextmanager
@@ -53,7 +56,7 @@ class Deadline:
         """Remember how long a round takes."""
         start = time.monotonic()
         yield
-        self._longest_round = max(self._longest_round, time.monotonic() - start)
+        self._rounds.append(time.monotonic() - start)
 
     @contextlib.contextmanager
     def measuring_save(self, step: Callable[[], int]) -> Iterator[None]:
@@ -65,7 +68,7 @@ class Deadline:
     def near(self, step: int) -> bool:
         """Whether another round and a save could take too long: a checkpoint grows no faster than the number of steps."""
         save = self._save * max(step / self._saved_at, 1.0)
-        return time.monotonic() + self._longest_round + save > self._end
+        return time.monotonic() + max(self._rounds) + save > self._end
 
 
 class Interrupted:

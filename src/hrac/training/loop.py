@@ -55,7 +55,7 @@ def train(
     With `minutes`, it stops with a checkpoint before so many are over, as far as it can tell from rounds and saves so far.
     `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
     """
-    deadline = Deadline(minutes)
+    deadline = Deadline(minutes, rounds=2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1)
     if resume:
         _require_checkpoint(folder, config)
     with contextlib.closing(display), locked(folder), interruptible() as interrupted:
