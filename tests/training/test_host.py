@@ -380,6 +380,24 @@ def test_an_episode_can_be_drawn(unbroken, tmp_path):
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(("task", "objects"), [("ant-maze", 0), ("ant-maze-sparse", 0), ("ant-gather", 16)])
+def test_every_ant_can_be_trained_played_and_drawn(task, objects, tmp_path):
+    from hrac.view import host_episode
+
+    settings = {name: value for name, value in TINY.items() if name != "env__layout"}
+    outcome = hrac.train(task, steps=800, out=tmp_path / "run", display=Silent(), **settings)
+    assert outcome.finished
+    names = {row.name for row in log.read(tmp_path / "run") if row.step == 800}
+    assert {"controller/critic_loss", "manager/critic_loss", "manager/corrected", "eval/return", "eval/success"} <= names
+    policy = hrac.load(tmp_path / "run")
+    record = host_episode.play(policy, 0)
+    assert record.objects[0].shape == (objects, 3)
+    assert sum(record.objects[0][:, 2] == 1) == objects // 2
+    assert len(record.objects) == len(record.asked)
+    host_episode.draw(policy, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
 def test_the_benchmark_tells_where_a_rounds_time_goes():
     lines = list(bench_host.training(_config(), 2))
     assert any(line.startswith("rounds of 40 steps, 1 seed(s) of 2 copies: ") for line in lines)

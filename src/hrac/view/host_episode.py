@@ -3,7 +3,7 @@
 import functools
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +11,7 @@ from matplotlib.colors import ListedColormap, TwoSlopeNorm
 from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
+from hrac.envs import palette
 from hrac.envs.blocks import BlockMaze
 from hrac.training.policies import HostPolicy
 from hrac.view.episode import PATH, SUBGOAL, WALL, panels
@@ -18,6 +19,18 @@ from hrac.view.episode import PATH, SUBGOAL, WALL, panels
 PANELS = 18
 POINTS = 60
 """Points of the heatmap along a side."""
+
+
+OBJECTS = (("o", palette.rgba(palette.APPLE)), ("X", PATH))
+"""How apples and bombs are drawn. Red is taken by what is far."""
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """Copies of a task with things to collect."""
+
+    objects: NDArray[np.float64]
+    present: NDArray[np.bool_]
 
 
 class Record(NamedTuple):
@@ -30,6 +43,8 @@ class Record(NamedTuple):
     total: float
     success: bool
     target: NDArray[np.float64] | None
+    objects: list[NDArray[np.float64]]
+    """What there was to collect before each step: rows of (x, y, kind), kind 0 an apple, 1 a bomb; nothing where none is."""
 
 
 def play(policy: HostPolicy, episode_seed: int) -> Record:
@@ -38,15 +53,16 @@ def play(policy: HostPolicy, episode_seed: int) -> Record:
     obs = env.reset(seeds=[episode_seed])
     target = env.context[0] if env.context_dim else None
     policy.reset()
-    positions, asked, total, done = [obs[0, :2]], [], 0.0, False
+    positions, asked, objects, total, done = [obs[0, :2]], [], [], 0.0, False
     while not done:
+        objects.append(env.objects[0, env.present[0]] if isinstance(env, Gathering) else np.zeros((0, 3)))
         action = policy.act(np.concatenate([obs[0], env.context[0]]))
         asked.append(policy.target.copy())
         after = env.step(action[None])
         obs, total = after.obs, total + float(after.reward[0])
         positions.append(obs[0, :2])
         done = bool(after.terminated[0] or after.truncated[0])
-    return Record(np.array(positions, np.float32), np.array(asked), total, bool(after.terminated[0]), target)
+    return Record(np.array(positions, np.float32), np.array(asked), total, bool(after.terminated[0]), target, objects)
 
 
 def draw(policy: HostPolicy, path: Path, episode_seed: int = 0) -> None:
@@ -77,6 +93,9 @@ def _draw_window(axis: Axes, policy: HostPolicy, record: Record, start: int, nor
     if record.target is not None:
         radius = getattr(policy.task, "success_radius", 1.0)
         axis.add_patch(Circle(tuple(record.target), radius, fill=False, edgecolor=PATH, linestyle="--", linewidth=0.8))
+    for x, y, kind in record.objects[start]:
+        marker, colour = OBJECTS[int(kind)]
+        axis.plot(x, y, marker, color=colour, markeredgecolor="white", markeredgewidth=0.6, markersize=6)
     walked = record.position[: start + 1]
     axis.plot(walked[:, 0], walked[:, 1], color=PATH, linewidth=1.4, solid_capstyle="round")
     axis.plot(*here, "o", color=PATH, markersize=6)
