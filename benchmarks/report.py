@@ -85,6 +85,7 @@ POINTS = {
     "0.4 updates a step, minibatches twice as large": CHOICES / "point-maze-fewer-updates",
     "0.4, four times as large, rates doubled": CHOICES / "point-maze-fast",
     "0.2, four times as large, rates doubled": CHOICES / "point-maze-fast-200copies",
+    "0.1, four times as large, rates doubled": CHOICES / "point-maze-fast-400copies",
     "0.2, four times as large": CHOICES / "point-maze-200copies",
     "0.2, eight times as large, rates tripled": CHOICES / "point-maze-200copies-rates-tripled",
 }
