@@ -45,6 +45,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.episodes < 1 or options.random_seed < 0:
         parser.error("--episodes must be at least 1, --random-seed at least 0")
+    episodes = copy_seeds((options.random_seed,), options.episodes, Stream.EVAL)
     try:
         seeds = read_config(options.run).seeds if options.run.is_dir() else (None,)
         ants = [hrac.load(options.run, seed) for seed in seeds]
@@ -55,8 +56,8 @@ def main() -> None:
     print("| seed | episodes | success | on its back at the end | other failures |")
     print("|---|---|---|---|---|")
     for policy in ants:
-        task, seeds = Kept(policy), copy_seeds((options.random_seed,), options.episodes, Stream.EVAL)
-        played = playing.play(task, policy.hierarchy, policy.actors, seeds, policy.config)
+        task = Kept(policy)
+        played = playing.play(task, policy.hierarchy, policy.actors, episodes, policy.config)
         success = played["eval/success"][0, 0] > 0
         fallen = on_the_back(task.copies.qpos) & ~success
         print(f"| {policy.seed} | {len(success)} | {success.sum()} | {fallen.sum()} | {(~success & ~fallen).sum()} |")

@@ -24,8 +24,9 @@ def main(run: str | Path, episodes: int = 5) -> None:
     if policy.config.task not in names:
         sys.exit(f"{policy.config.task} is no Gymnasium environment")
     changes = {name: value for name, value in dataclasses.asdict(policy.config.env).items() if value is not None}
-    if policy.config.task == "ant-maze":  # in training the target is anywhere, and reaching it ends nothing
-        changes |= {"target": (0.0, 16.0), "ends_on_success": True}
+    if policy.config.task.startswith("ant-maze"):  # in Ant Maze's training the target is anywhere, and reaching it ends nothing
+        maze = policy.task.evaluation()
+        changes |= {"target": maze.target, "ends_on_success": maze.ends_on_success}
     env = gymnasium.make(names[policy.config.task], **changes)
     for episode in range(episodes):
         obs, info = env.reset(seed=episode)

@@ -14,20 +14,6 @@ from pydantic.dataclasses import dataclass
 
 from hrac.settings import STRICT, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
-TD3_ONLY = (
-    "critic_learning_rate",
-    "buffer_steps",
-    "batch_size",
-    "soft_update_rate",
-    "noise_sigma",
-    "target_noise_sigma",
-    "target_noise_clip",
-    "critic_weight_decay",
-    "ends_with_window",
-    "updates_per_env_step",
-)
-"""Fields of the controller that A2C has no use for."""
-
 
 class ConfigError(ValueError):
     """A configuration that cannot be run; the message names each field and what it may be."""
@@ -118,6 +104,20 @@ class Config:
             steps >= round_steps, "controller.buffer_steps", f"at least training.round_env_steps = {round_steps}, got {steps}"
         )
 
+
+TD3_ONLY = (
+    "critic_learning_rate",
+    "buffer_steps",
+    "batch_size",
+    "soft_update_rate",
+    "noise_sigma",
+    "target_noise_sigma",
+    "target_noise_clip",
+    "critic_weight_decay",
+    "ends_with_window",
+    "updates_per_env_step",
+)
+"""Fields of the controller that A2C has no use for."""
 
 USELESS: dict[str, dict[str, Any]] = {
     "a2c": {

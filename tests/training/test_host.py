@@ -1,6 +1,7 @@
 """Training with an environment on the host: collecting, whole trainings in seconds, resuming, policies."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -310,6 +311,10 @@ def test_a_policy_that_is_not_finite_stops_the_training_with_its_seed_and_step()
         training.round()
 
 
+def _at(step):
+    return SimpleNamespace(env_steps=step)
+
+
 def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(guards.time, "monotonic", lambda: now[0])
@@ -317,26 +322,26 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     for seconds in (0.5, 5.0, 3.0):
         with deadline.measuring_round():
             now[0] += seconds
-    with deadline.measuring_save(lambda: 1_000):
+    with deadline.measuring_save(_at(1_000)):
         now[0] += 10.0
-    assert not deadline.near(1_000)  # 18.5 s of 60 are over, 15 may be needed
+    assert not deadline.near(_at(1_000))  # 18.5 s of 60 are over, 15 may be needed
     now[0] = 100.0 + 44.9
-    assert not deadline.near(1_000)
+    assert not deadline.near(_at(1_000))
     now[0] = 100.0 + 45.1
-    assert deadline.near(1_000)
+    assert deadline.near(_at(1_000))
     now[0] = 100.0 + 40.1  # twice the steps: a checkpoint may be twice as large
-    assert not deadline.near(1_400)
-    assert deadline.near(1_500)
+    assert not deadline.near(_at(1_400))
+    assert deadline.near(_at(1_500))
     with deadline.measuring_round():  # the 5 s are forgotten
         now[0] += 1.0
-    assert not deadline.near(1_500)
-    assert not guards.Deadline(None).near(10**9)
+    assert not deadline.near(_at(1_500))
+    assert not guards.Deadline(None).near(_at(10**9))
 
 
 def test_reading_a_checkpoint_tells_a_resumed_run_how_long_the_next_may_take(tmp_path, monkeypatch):
     _train(tmp_path / "run", steps=800)
     asked = []
-    monkeypatch.setattr(guards.Deadline, "near", lambda self, step: asked.append((self._save, self._saved_at, step)))
+    monkeypatch.setattr(guards.Deadline, "near", lambda self, run: asked.append((self._save, self._saved_at, run.env_steps)))
     assert hrac.resume(tmp_path / "run", steps=880, display=Silent()).finished
     assert asked[0][0] > 0
     assert asked[0][1:] == (800, 800)

@@ -288,10 +288,10 @@ def test_timing_goes_on_where_the_checkpoint_was_made(tmp_path):
     folder = tmp_path / "timed"
     _train(folder, steps=600)
     timing = folder / "timing.csv"
-    timing.write_text("step,seconds,steps_per_second\n400,1000.0,1.0\n600,2000.0,1.0\n800,9000.0,1.0\n")
+    timing.write_text("step,seconds,steps_per_second\n400,1000.0,1.0\n600,2000.0,1.0\n800,9000.0,1.0\n1000,95")
     hrac.resume(folder, steps=1000, display=Silent())
     rows = [tuple(map(float, line.split(","))) for line in timing.read_text().splitlines()[1:]]
-    assert [row[0] for row in rows] == [400, 600, 800, 1000]  # 800 again: it was after the checkpoint
+    assert [row[0] for row in rows] == [400, 600, 800, 1000]  # 800 and half of 1000 came after the checkpoint
     assert [row[1] for row in rows[:2]] == [1000.0, 2000.0]
     assert 2000.0 < rows[2][1] < rows[3][1] < 3000.0
 

@@ -6,9 +6,10 @@ import math
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 
 class BusyFolderError(RuntimeError):
@@ -41,6 +42,12 @@ def interruptible() -> Iterator["Interrupted"]:
             signal.signal(number, handler)
 
 
+class Steps(Protocol):
+    """What a training has come to."""
+
+    env_steps: int
+
+
 class Deadline:
     """Whether it is time to stop, so that what is still to be done is done within some minutes of now."""
 
@@ -59,15 +66,15 @@ class Deadline:
         self._rounds.append(time.monotonic() - start)
 
     @contextlib.contextmanager
-    def measuring_save(self, step: Callable[[], int]) -> Iterator[None]:
-        """Remember how long it takes to write a checkpoint, or to read one, which is like it, of a step known afterwards."""
+    def measuring_save(self, training: Steps) -> Iterator[None]:
+        """Remember how long it takes to write a checkpoint, or to read one, which is like it."""
         start = time.monotonic()
         yield
-        self._save, self._saved_at = time.monotonic() - start, max(step(), 1)
+        self._save, self._saved_at = time.monotonic() - start, max(training.env_steps, 1)
 
-    def near(self, step: int) -> bool:
+    def near(self, training: Steps) -> bool:
         """Whether another round and a save could take too long: a checkpoint grows no faster than the number of steps."""
-        save = self._save * max(step / self._saved_at, 1.0)
+        save = self._save * max(training.env_steps / self._saved_at, 1.0)
         return time.monotonic() + max(self._rounds) + save > self._end
 
 

@@ -59,10 +59,10 @@ class RunLog:
             self._events.add_event(Event(wall_time=time.time(), step=step + 1, session_log=session))
 
     def _timing_until(self, last_step: int) -> str:
-        """The part of `timing.csv` that belongs to a checkpoint."""
-        lines = self._timing_path.read_text().splitlines()[1:] if self._timing_path.exists() else []
+        """The part of `timing.csv` that belongs to a checkpoint. A last line that was cut off in writing does not."""
+        text = self._timing_path.read_text() if self._timing_path.exists() else ""
         kept = []
-        for number, line in enumerate(lines, start=2):
+        for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines()[1:], start=2):
             try:
                 step, seconds, _ = map(float, line.split(","))
             except ValueError:

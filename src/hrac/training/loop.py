@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,44 +61,44 @@ def train(
     with contextlib.closing(display), locked(folder), interruptible() as interrupted:
         remove_leftovers(folder)
         training = prepare(config, world)
-
-        def reached() -> int:
-            return training.env_steps
-
-        with deadline.measuring_save(reached):
+        with deadline.measuring_save(training):
             log = _open_log(training, folder, resume)
         begun()
-        with contextlib.closing(log):
+        with contextlib.closing(log), _naming_the_checkpoint(folder):
             watch = _Watch(training, log, display)
-            try:
-                if training.env_steps == 0:
-                    display.say(
-                        f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ..."
-                    )
-                    watch.record(training.pretrain())
-                    with deadline.measuring_round():
-                        watch.record(training.evaluate())
-                    with deadline.measuring_save(reached):
-                        training.save(folder, log)
-                while not (_ended(training) or interrupted() or deadline.near(training.env_steps)):
-                    with deadline.measuring_round():
-                        training.round()
-                        if _due(training, config.adjacency.update_every_env_steps):
-                            watch.record(training.update_adjacency())
-                        if _due(training, config.training.eval_every_env_steps) or _ended(training):
-                            watch.record(training.evaluate())
-                    watch.tick()
-                    if _due(training, config.training.checkpoint_every_env_steps) or _ended(training):
-                        with deadline.measuring_save(reached):
-                            training.save(folder, log)
-                if not _ended(training):
+            if training.env_steps == 0:
+                display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
+                watch.record(training.pretrain())
+                with deadline.measuring_round():
+                    watch.record(training.evaluate())
+                with deadline.measuring_save(training):
                     training.save(folder, log)
-            except DivergedError as error:
-                good = folder / CHECKPOINT
-                where = f"The last good checkpoint is {good}" if good.exists() else "There is no checkpoint yet"
-                raise DivergedError(f"{error}. {where}") from None
+            while not (_ended(training) or interrupted() or deadline.near(training)):
+                with deadline.measuring_round():
+                    training.round()
+                    if _due(training, config.adjacency.update_every_env_steps):
+                        watch.record(training.update_adjacency())
+                    if _due(training, config.training.eval_every_env_steps) or _ended(training):
+                        watch.record(training.evaluate())
+                watch.tick()
+                if _due(training, config.training.checkpoint_every_env_steps) or _ended(training):
+                    with deadline.measuring_save(training):
+                        training.save(folder, log)
+            if not _ended(training):
+                training.save(folder, log)
             last = {name: values for name, values in watch.last.items() if name.startswith("eval/")}
             return Outcome(folder, training.env_steps, _ended(training), interrupted(), last)
+
+
+@contextlib.contextmanager
+def _naming_the_checkpoint(folder: Path) -> Iterator[None]:
+    """A training that diverged says where its last good state is."""
+    try:
+        yield
+    except DivergedError as error:
+        good = folder / CHECKPOINT
+        where = f"The last good checkpoint is {good}" if good.exists() else "There is no checkpoint yet"
+        raise DivergedError(f"{error}. {where}") from None
 
 
 def steps_reached(folder: Path) -> int:

@@ -20,7 +20,6 @@ PANELS = 18
 POINTS = 60
 """Points of the heatmap along a side."""
 
-
 OBJECTS = (("o", palette.rgba(palette.APPLE)), ("X", PATH))
 """How apples and bombs are drawn. Red is taken by what is far."""
 
