@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class BusyFolderError(RuntimeError):
@@ -42,6 +42,7 @@ def interruptible() -> Iterator["Interrupted"]:
             signal.signal(number, handler)
 
 
+@runtime_checkable
 class Steps(Protocol):
     """What a training has come to."""
 
