@@ -20,6 +20,10 @@ from hrac.training.policies import HostPolicy
 from hrac.training.streams import Stream
 
 
+Played = dict[str, NDArray[np.float64]]
+"""What `playing.play` returns."""
+
+
 class Kept:
     """A task that remembers the copies made of it. Those whose episode has ended are not moved any more."""
 
@@ -35,6 +39,20 @@ def on_the_back(qpos: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether the torso's upward axis points down."""
     _, x, y, _ = qpos[:, 3:7].T
     return 1 - 2 * (x**2 + y**2) < 0
+
+
+def arrived(played: Played, fallen: NDArray[np.bool_]) -> dict[str, str]:
+    """How many ants reached the target, and what became of the others."""
+    success = played["eval/success"][0, 0] > 0
+    ways = {"success": success, "on its back at the end": ~success & fallen, "other failures": ~success & ~fallen}
+    return {name: str(ants.sum()) for name, ants in ways.items()}
+
+
+def gathered(played: Played, fallen: NDArray[np.bool_]) -> dict[str, str]:
+    """What all ants collected, and what those did that were on their feet at the end."""
+    returns = played["eval/return"][0, 0]
+    standing = f"{returns[~fallen].mean():.2f}" if not fallen.all() else "-"
+    return {"return": f"{returns.mean():.2f}", "on its back at the end": str(fallen.sum()), "return of the others": standing}
 
 
 def main() -> None:
@@ -53,14 +71,14 @@ def main() -> None:
         parser.error(str(error))
     if not ants[0].config.task.startswith("ant-"):
         parser.error(f"a run with ants is needed, {options.run} is of {ants[0].config.task}")
-    print("| seed | episodes | success | on its back at the end | other failures |")
-    print("|---|---|---|---|---|")
+    row = gathered if ants[0].config.task == "ant-gather" else arrived
     for policy in ants:
         task = Kept(policy)
         played = playing.play(task, policy.hierarchy, policy.actors, episodes, policy.config)
-        success = played["eval/success"][0, 0] > 0
-        fallen = on_the_back(task.copies.qpos) & ~success
-        print(f"| {policy.seed} | {len(success)} | {success.sum()} | {fallen.sum()} | {(~success & ~fallen).sum()} |")
+        cells = {"seed": str(policy.seed), "episodes": str(options.episodes)} | row(played, on_the_back(task.copies.qpos))
+        if policy is ants[0]:
+            print(f"| {' | '.join(cells)} |\n|{'---|' * len(cells)}")
+        print(f"| {' | '.join(cells.values())} |")
 
 
 if __name__ == "__main__":

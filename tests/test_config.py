@@ -91,11 +91,11 @@ def test_a_bad_seed_is_told_with_its_place():
         ({"seeds": [0, 1, 0]}, "seeds must be all different, got (0, 1, 0)"),
         (
             {"training.round_env_steps": 205},
-            "training.round_env_steps must be a multiple of k * training.envs_per_run = 10, got 205",
+            "training.round_env_steps must be a multiple of k * training.envs_per_run = 10, got 205 (near: 200)",
         ),
         (
             {"k": 3, "training.envs_per_run": 7},
-            "training.round_env_steps must be a multiple of k * training.envs_per_run = 21, got 200",
+            "training.round_env_steps must be a multiple of k * training.envs_per_run = 21, got 200 (near: 210)",
         ),
         (
             {"training.total_env_steps": 50_000},
@@ -412,3 +412,13 @@ def test_a_pair_is_judged_adjacent_half_way_between_the_margins():
 def test_learning_starts_when_half_the_buffer_is_full():
     assert Config().manager.start_windows == 5_000
     assert replace(Config(), {"manager.buffer_windows": 10_001}).manager.start_windows == 5_001
+
+
+def test_ants_may_have_fewer_steps_a_round_than_windows_have_but_all_as_many():
+    ants = config_for("ant-maze")
+    for copies in (1, 16, 100, 400):  # with whole windows it could be no more than 40
+        assert replace(ants, {"training.envs_per_run": copies}).training.round_env_steps == 400
+    for copies, near in ((3, 390), (800, 800)):
+        with pytest.raises(ConfigError, match=rf"multiple of training.envs_per_run = {copies}, got 400 \(near: {near}\)"):
+            replace(ants, {"training.envs_per_run": copies})
+        replace(ants, {"training.envs_per_run": copies, "training.round_env_steps": near})

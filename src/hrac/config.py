@@ -6,6 +6,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,14 +47,9 @@ class Config:
 
     def __post_init__(self) -> None:
         train, start = self.training, self.adjacency.pretrain_env_steps
-        chunk = self.k * train.envs_per_run
         _require(len(self.seeds) > 0, "seeds", "at least one number")
         _require(len(set(self.seeds)) == len(self.seeds), "seeds", f"all different, got {self.seeds}")
-        _require(
-            train.round_env_steps % chunk == 0,
-            "training.round_env_steps",
-            f"a multiple of k * training.envs_per_run = {chunk}, got {train.round_env_steps}",
-        )
+        self._check_round()
         _require(
             train.total_env_steps > start,
             "training.total_env_steps",
@@ -82,6 +78,15 @@ class Config:
             "manager.value_every_gradient_steps",
             f"a divisor of the {updates} manager updates of a round (training.round_env_steps / k), got {every}",
         )
+
+    def _check_round(self) -> None:
+        """All copies make as many steps, with A2C whole windows; of TD3's windows a round may have parts."""
+        copies, steps, whole_windows = self.training.envs_per_run, self.training.round_env_steps, self.controller.learner == "a2c"
+        chunk = self.k * copies if whole_windows else copies
+        name = "k * training.envs_per_run" if whole_windows else "training.envs_per_run"
+        both = math.lcm(self.k, chunk)
+        near = max(round(steps / both), 1) * both
+        _require(steps % chunk == 0, "training.round_env_steps", f"a multiple of {name} = {chunk}, got {steps} (near: {near})")
 
     def _check_unused(self) -> None:
         """What the controller's learner has no use for must have the value that stands for that."""

@@ -14,7 +14,7 @@ from hrac.experiments import bench_host, tasks
 from hrac.nets import MLP
 from hrac.training import acting, checkpoint, collect, guards, log, playing
 from hrac.training.acting import forward
-from hrac.training.host import HostTraining
+from hrac.training.host import HostTraining, store
 from hrac.training.progress import Silent
 from hrac.training.state import DivergedError
 from hrac.training.streams import Stream
@@ -196,6 +196,27 @@ def test_experience_hangs_together():
     target = steps.obs[..., 5:7]
     assert (target[:30] == target[0]).all()
     assert not (target[30] == target[0]).any()
+
+
+def _stored(training, rounds):
+    """Every step and window in a run's replay buffers after some rounds, in an order of their own."""
+    run = jax.tree.map(lambda leaf: leaf[0], training.parts[0])
+    for trajectory in rounds:
+        run = store(run, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), trajectory), training.space, training.config)
+    for buffer in (run.steps, run.windows):
+        rows = [np.asarray(leaf[: buffer.size], np.float64).reshape(buffer.size, -1) for leaf in jax.tree.leaves(buffer.items)]
+        table = np.concatenate(rows, axis=1)
+        yield table[np.lexsort(table.T)]
+
+
+def test_rounds_may_be_shorter_than_a_window():
+    """20 copies make two steps each in a round of 40, and k is 4."""
+    training, rounds = _collected(40, training__envs_per_run=20, manager__buffer_windows=2000, controller__buffer_steps=2000)
+    whole = jax.tree.map(lambda *leaves: np.concatenate([leaves[0], *(leaf[:, 4:] for leaf in leaves[1:])], axis=1), *rounds)
+    assert whole.reward.shape == (1, 4 + 80, 20)
+    for apart, together in zip(_stored(training, rounds), _stored(training, [whole]), strict=True):
+        np.testing.assert_allclose(apart, together, rtol=1e-5, atol=1e-5)
+    assert len(together) == 20 * (8 + 8 + 5)  # episodes of 30 steps have 8 windows, the 20 steps of the third have 5
 
 
 def test_what_was_done_is_what_the_controller_does():
