@@ -19,7 +19,6 @@ from hrac.training.collect import copy_seeds
 from hrac.training.policies import HostPolicy
 from hrac.training.streams import Stream
 
-
 Played = dict[str, NDArray[np.float64]]
 """What `playing.play` returns."""
 
@@ -29,6 +28,7 @@ class Kept:
 
     def __init__(self, policy: HostPolicy) -> None:
         self._task = policy.task.evaluation()
+        self.ends_on_success = self._task.ends_on_success
 
     def batch(self, num_envs: int, threads: int | None = None) -> AntBatch:
         self.copies = self._task.batch(num_envs, threads)
@@ -71,9 +71,9 @@ def main() -> None:
         parser.error(str(error))
     if not ants[0].config.task.startswith("ant-"):
         parser.error(f"a run with ants is needed, {options.run} is of {ants[0].config.task}")
-    row = gathered if ants[0].config.task == "ant-gather" else arrived
     for policy in ants:
         task = Kept(policy)
+        row = arrived if task.ends_on_success else gathered
         played = playing.play(task, policy.hierarchy, policy.actors, episodes, policy.config)
         cells = {"seed": str(policy.seed), "episodes": str(options.episodes)} | row(played, on_the_back(task.copies.qpos))
         if policy is ants[0]:

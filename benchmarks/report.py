@@ -1,6 +1,7 @@
 """The tables and figures of this folder's README, from the run folders beside this file: `python benchmarks/report.py`."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -107,38 +108,63 @@ def points() -> None:
         print(f"| {label} | {when} | {success.steps[-1]:,} | {seconds:,.0f} |")
 
 
-ANTS = {
-    "40 copies": RESULTS / "ant-maze",
-    "20 copies": RESULTS / "ant-maze-20copies",
-    "8 copies": RESULTS / "ant-maze-8copies",
-}
-ANTS_FROM = 500_000
-PUBLISHED = 0.96
+class AntTask(NamedTuple):
+    """What is shown of a task: the runs, the metric, from which step on, and the published result."""
+
+    title: str
+    runs: dict[str, Path]
+    metric: str
+    label: str
+    table_from: int
+    published: float
+
+    def show(self, value: float) -> str:
+        return f"{value:.0%}" if self.metric == "eval/success" else f"{value:.2f}"
+
+
+ANTS = [
+    AntTask(
+        "Ant Maze",
+        {
+            "40 copies": RESULTS / "ant-maze",
+            "20 copies": RESULTS / "ant-maze-20copies",
+            "8 copies": RESULTS / "ant-maze-8copies",
+        },
+        "eval/success",
+        "success at (0, 16)",
+        500_000,
+        0.96,
+    ),
+    AntTask("Ant Maze Sparse", {"40 copies": RESULTS / "ant-maze-sparse"}, "eval/success", "success at (2, 9)", 200_000, 0.89),
+    AntTask("Ant Gather", {"40 copies": RESULTS / "ant-gather"}, "eval/return", "return", 200_000, 3.0),
+]
 
 
 def ants() -> None:
-    """Success on Ant Maze by step, every seed and their mean; before `ANTS_FROM` there is none."""
-    print("| run | step | success, mean of seeds | each seed | cells explored |")
-    print("|---|---|---|---|---|")
-    picture = Figure(figsize=(6.0, 3.4), layout="constrained")
-    axis = picture.subplots()
-    for label, folder in ANTS.items():
-        success, cells = read(folder, "eval/success"), read(folder, "adjacency/cells")
-        for step, row in zip(success.steps, success.values.T, strict=True):
-            if step < ANTS_FROM:
-                continue
-            each = ", ".join(f"{value:.0%}" for value in row)
-            explored = cells.mean[cells.steps <= step][-1]
-            print(f"| {label} | {step:,} | {row.mean():.0%} | {each} | {explored:.0f} |")
-    panel(axis, [Curve(label, folder) for label, folder in ANTS.items()], "eval/success")
-    success = read(ANTS["40 copies"], "eval/success")
-    axis.plot(success.steps, success.values.T, color="C0", linewidth=0.6, alpha=0.5)
-    axis.axhline(PUBLISHED, color="grey", linewidth=0.8, linestyle="--", label="published, at 5,000,000 steps")
-    axis.legend(frameon=False, fontsize=9)
-    axis.set_ylabel("success at (0, 16)")
-    axis.set_title("Ant Maze, HRAC")
-    picture.savefig(IMAGES / "ant_success.png", dpi=130)
-    print("drawn: ant_success.png")
+    """Success or return on the ant tasks by step, every seed and their mean."""
+    picture = Figure(figsize=(12.0, 3.6), layout="constrained")
+    axes = picture.subplots(1, len(ANTS))
+    for axis, task in zip(axes, ANTS, strict=True):
+        print(f"{task.title}\n\n| run | step | {task.metric.split('/')[1]}, mean of seeds | each seed | cells explored |")
+        print("|---|---|---|---|---|")
+        for label, folder in task.runs.items():
+            measured, cells = read(folder, task.metric), read(folder, "adjacency/cells")
+            for step, row in zip(measured.steps, measured.values.T, strict=True):
+                if step >= task.table_from:
+                    each = ", ".join(task.show(value) for value in row)
+                    explored = cells.mean[cells.steps <= step][-1]
+                    print(f"| {label} | {step:,} | {task.show(row.mean())} | {each} | {explored:.0f} |")
+        print()
+        panel(axis, [Curve(label, folder) for label, folder in task.runs.items()], task.metric)
+        first = read(next(iter(task.runs.values())), task.metric)
+        axis.plot(first.steps, first.values.T, color="C0", linewidth=0.6, alpha=0.5)
+        axis.axhline(task.published, color="grey", linewidth=0.8, linestyle="--", label="published, at 5,000,000 steps")
+        axis.get_legend().remove()
+        axis.set_ylabel(task.label)
+        axis.set_title(task.title)
+    picture.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=4)
+    picture.savefig(IMAGES / "ants.png", dpi=130)
+    print("drawn: ants.png")
 
 
 def fast() -> None:
@@ -146,7 +172,7 @@ def fast() -> None:
     folder = CHOICES / "ant-maze-fast"
     success = read(folder, "eval/success")
     seconds = {int(step): float(at) for step, at, _ in (row.split(",") for row in (folder / TIMING).read_text().split()[1:])}
-    shown = [(step, value) for step, value in zip(success.steps, success.mean, strict=True) if step >= ANTS_FROM]
+    shown = [(step, value) for step, value in zip(success.steps, success.mean, strict=True) if step >= ANTS[0].table_from]
     print("| step |" + "".join(f" {step:,} |" for step, _ in shown))
     print("|" + "---|" * (len(shown) + 1))
     print("| success |" + "".join(f" {value:.0%} |" for _, value in shown))

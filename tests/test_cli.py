@@ -71,7 +71,12 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["train"], "name a task: maze, key-chest"),
         (["train", "maze", "--steps", "10"], "training.total_env_steps must be more than adjacency.pretrain_env_steps = 50000"),
         (["train", "maze", "--env.layout", "####\n#Ax#\n####"], "env.layout: row 1, column 2: 'x' is none of"),
-        (["train", "maze", "--seeds", "0"], "seeds must be at least one"),
+        (["train", "maze", "--seeds", "0"], "seeds must be from 1 to 10,000 runs, got 0"),
+        (["train", "maze", "--seeds", str(10**11)], "seeds must be from 1 to 10,000 runs, got 100,000,000,000"),
+        (
+            ["train", "ant-maze", "--sigma", "0.1", "--env.sigma", "0.05"],
+            "--env.sigma and the short option for it say different things: 0.05, 0.1",
+        ),
         (["train", "--resume", "nowhere"], "nowhere is no run folder: it has no config.json"),
         (["eval", "nowhere"], "nowhere does not exist: name a run folder or a policy file"),
         (["eval", "ant-maze"], "or a policy file (of ant-maze one comes with the package: --pretrained)"),

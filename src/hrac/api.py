@@ -53,7 +53,7 @@ def train(
     are configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
     """
     changes = {name.replace("__", "."): value for name, value in settings.items()}
-    changes["seeds"] = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    changes["seeds"] = configs.seed_range(seeds) if isinstance(seeds, int) else list(seeds)
     if steps is not None:
         changes["training.total_env_steps"] = steps
     return run(configs.replace(tasks.config_for(task, method, preset), changes), out, display, minutes)
@@ -154,7 +154,9 @@ class Evaluation(NamedTuple):
 
     def __str__(self) -> str:
         error = self.returns.std(ddof=1) / np.sqrt(self.episodes) if self.episodes > 1 else 0.0
-        parts = [f"return {self.means['eval/return']:.3f} +- {error:.3f}", f"success {self.means['eval/success']:.1%}"]
+        parts = [f"return {self.means['eval/return']:.3f} +- {error:.3f}"]
+        if "eval/success" in self.means:
+            parts.append(f"success {self.means['eval/success']:.1%}")
         parts.append(f"length {self.means['eval/episode_length']:.1f}")
         if "eval/subgoal_within_k" in self.means:
             parts.append(f"subgoals within k {self.means['eval/subgoal_within_k']:.1%}")

@@ -47,7 +47,8 @@ class TrainOptions:
     resume: Path | None = None
     """Go on with this run folder from its checkpoint instead of starting anew. Only --steps and --minutes may be given too."""
     minutes: float | None = None
-    """Stop with a checkpoint, and exit code 0, before so many minutes are over, for queues with time limits."""
+    """Stop with a checkpoint, and exit code 0, before so many minutes of training are over, as far as rounds and saves so far
+    tell: for queues with time limits. Leave a few minutes for the start."""
     envs_per_run: int | None = None
     """Copies of the environment for each seed; short for --training.envs-per-run."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -89,7 +90,7 @@ def train(arguments: Sequence[str]) -> int:
     elif options.task is None:
         raise ConfigError(f"name a task: {', '.join(tasks.TASKS)} (or --resume RUN)")
     else:
-        outcome = api.run(_config(options), options.out, minutes=options.minutes)
+        outcome = api.run(_config(options, config), options.out, minutes=options.minutes)
     return _report(outcome)
 
 
@@ -109,10 +110,11 @@ def _peek(arguments: Sequence[str]) -> tuple[str | None, dict[str, str]]:
     return task, names
 
 
-def _config(options: TrainOptions) -> Config:
+def _config(options: TrainOptions, default: Config) -> Config:
     changes: dict[str, Any] = {"task": options.task} | {name: getattr(options, name) for name in PEEKED}
-    changes["seeds"] = [options.first_seed + i for i in range(options.seeds)]
+    changes["seeds"] = configs.seed_range(options.seeds, options.first_seed)
     config = configs.to_dict(Config(**{name: getattr(options, name) for name in GROUPS}))
+    plain = configs.to_dict(default)
     for value, group, field in (
         (options.steps, "training", "total_env_steps"),
         (options.envs_per_run, "training", "envs_per_run"),
@@ -120,6 +122,9 @@ def _config(options: TrainOptions) -> Config:
         (options.sigma, "env", "sigma"),
     ):
         if value is not None:
+            if config[group][field] not in (value, plain[group][field]):
+                name = f"{group}.{field}".replace("_", "-")
+                raise ConfigError(f"--{name} and the short option for it say different things: {config[group][field]}, {value}")
             config[group][field] = value
     return configs.from_dict(config | changes)
 
@@ -127,9 +132,14 @@ def _config(options: TrainOptions) -> Config:
 def _report(outcome: Any) -> int:
     state = "finished" if outcome.finished else "stopped"
     print(f"{state} at step {outcome.env_steps:,}; results are in {outcome.folder}")
-    if "eval/return" in outcome.last:
-        returns = ", ".join(f"{value:.2f}" for value in outcome.last["eval/return"])
-        print(f"last evaluation: return {returns}")
+    shown = {"return": ".2f", "success": ".0%"}
+    last = [
+        f"{name} {', '.join(format(value, form) for value in outcome.last[f'eval/{name}'])}"
+        for name, form in shown.items()
+        if f"eval/{name}" in outcome.last
+    ]
+    if last:
+        print(f"last evaluation: {'; '.join(last)}")
     if not outcome.finished:
         print(f"go on with: hrac train --resume {outcome.folder}")
     print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}")
@@ -305,7 +315,7 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
             raise ConfigError(f"{'--env-only' if options.env_only else options.what} has no use for other options")
         return bench_ants.environment(options.what) if options.env_only else bench.adjacency()
     asked = {
-        "seeds": list(range(options.seeds)),
+        "seeds": configs.seed_range(options.seeds),
         "training.envs_per_run": options.envs_per_run,
         "training.env_threads": options.env_threads,
         "training.overlap": options.overlap or None,

@@ -81,7 +81,8 @@ class Config:
 
     def _check_round(self) -> None:
         """All copies make as many steps, with A2C whole windows; of TD3's windows a round may have parts."""
-        copies, steps, whole_windows = self.training.envs_per_run, self.training.round_env_steps, self.controller.learner == "a2c"
+        copies, steps = self.training.envs_per_run, self.training.round_env_steps
+        whole_windows = self.controller.learner == "a2c"
         chunk = self.k * copies if whole_windows else copies
         name = "k * training.envs_per_run" if whole_windows else "training.envs_per_run"
         both = math.lcm(self.k, chunk)
@@ -144,6 +145,16 @@ USELESS: dict[str, dict[str, Any]] = {
     },
 }
 """By the controller's learner: the only values that fields may have which it makes nothing of, or nothing else of."""
+
+
+MOST_SEEDS = 10_000
+
+
+def seed_range(count: int, first: int = 0) -> list[int]:
+    """Seeds that follow one another; raises `ConfigError`."""
+    if not 1 <= count <= MOST_SEEDS:
+        raise ConfigError(f"seeds must be from 1 to {MOST_SEEDS:,} runs, got {count:,}")
+    return list(range(first, first + count))
 
 
 def _require(holds: bool, field: str, allowed: str) -> None:

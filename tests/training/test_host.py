@@ -10,6 +10,8 @@ import pytest
 
 import hrac
 from hrac.config import ConfigError, replace
+from hrac.envs.base import SimulationError
+from hrac.envs.point import PointBatch
 from hrac.experiments import bench_host, tasks
 from hrac.nets import MLP
 from hrac.training import acting, checkpoint, collect, guards, log, playing
@@ -332,6 +334,24 @@ def test_a_policy_that_is_not_finite_stops_the_training_with_its_seed_and_step()
         training.round()
 
 
+@pytest.mark.parametrize("evaluating", [False, True])
+def test_physics_that_breaks_down_stops_the_training_with_its_seed_and_its_checkpoint(evaluating, tmp_path, monkeypatch):
+    """Of seeds 3 and 4 with two copies each in training, three in evaluation."""
+    step, calls = PointBatch.step, [0]
+
+    def break_down(batch, actions, ids=None):
+        after = step(batch, actions, ids)
+        calls[0] += batch.num_envs == (6 if evaluating else 4)
+        if calls[0] > 40:
+            raise SimulationError([3])
+        return after
+
+    monkeypatch.setattr(PointBatch, "step", break_down)
+    when = 600 if evaluating else 480  # the second evaluation; the third round of 20 steps
+    with pytest.raises(DivergedError, match=rf"of seed 4 became unstable after step {when}. The last good checkpoint is .*run"):
+        _train(tmp_path / "run", seeds=[3, 4])
+
+
 def _at(step):
     return SimpleNamespace(env_steps=step)
 
@@ -357,6 +377,10 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
         now[0] += 1.0
     assert not deadline.near(_at(1_500))
     assert not guards.Deadline(None).near(_at(10**9))
+    resumed = guards.Deadline(1.0)
+    with resumed.measuring_save(_at(1_000), reading=True):
+        now[0] += 9.0  # writing may take 54
+    assert resumed.near(_at(1_000))
 
 
 def test_reading_a_checkpoint_tells_a_resumed_run_how_long_the_next_may_take(tmp_path, monkeypatch):

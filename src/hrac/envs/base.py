@@ -5,6 +5,7 @@ one object holds many copies and steps them together. Neither resets itself: `te
 (time ran out) come back apart, with the true last observation, and the caller decides.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -142,9 +143,23 @@ class BatchEnvironment(Protocol):
         ...
 
 
+class SimulationError(RuntimeError):
+    """The physics of some copies broke down; the message names them."""
+
+    def __init__(self, copies: Sequence[int]) -> None:
+        self.copies = copies
+        names = f"{list(copies[:5])}{' and more' if len(copies) > 5 else ''}"
+        super().__init__(f"the physics of copies {names} became unstable (from an odd state?); reset them to go on")
+
+
 @runtime_checkable
 class HostTask(Protocol):
     """A task on the host, of which any number of copies can be made."""
+
+    @property
+    def ends_on_success(self) -> bool:
+        """Whether an episode that terminates has succeeded. If not, none is said to have."""
+        ...
 
     def batch(self, num_envs: int, threads: int | None = None) -> BatchEnvironment:
         """So many copies, on so many threads (None: one a core)."""

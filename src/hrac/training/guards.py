@@ -11,6 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol, runtime_checkable
 
+WRITING_PER_READING = 6.0
+"""A guess on the safe side: a process's first checkpoint takes several times as long to write as its last one to read."""
+
 
 class BusyFolderError(RuntimeError):
     """A run folder in which another process trains."""
@@ -67,11 +70,12 @@ class Deadline:
         self._rounds.append(time.monotonic() - start)
 
     @contextlib.contextmanager
-    def measuring_save(self, training: Steps) -> Iterator[None]:
-        """Remember how long it takes to write a checkpoint, or to read one, which is like it."""
+    def measuring_save(self, training: Steps, reading: bool = False) -> Iterator[None]:
+        """Remember how long it takes to write a checkpoint, or to read one, from which that is guessed."""
         start = time.monotonic()
         yield
-        self._save, self._saved_at = time.monotonic() - start, max(training.env_steps, 1)
+        self._save = (time.monotonic() - start) * (WRITING_PER_READING if reading else 1.0)
+        self._saved_at = max(training.env_steps, 1)
 
     def near(self, training: Steps) -> bool:
         """Whether another round and a save could take too long: a checkpoint grows no faster than the number of steps."""

@@ -1,6 +1,8 @@
 """Training with an environment on the host: copies step on threads, both levels (TD3) act by NumPy, and learn on the device."""
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +19,7 @@ from hrac.agents.td3 import Transition
 from hrac.agents.windows import Trajectory
 from hrac.compiled import jit_learner
 from hrac.config import Config
-from hrac.envs.base import HostTask
+from hrac.envs.base import HostTask, SimulationError
 from hrac.runs import over_runs
 from hrac.training import collect, playing, replay
 from hrac.training.acting import Actors, Hierarchy
@@ -26,7 +28,7 @@ from hrac.training.replay import Buffer
 from hrac.training.rollout import Collected
 from hrac.training.rounds import Visited, acting_metrics, flat, learn_if_ready
 from hrac.training.spaces import subgoal_space
-from hrac.training.state import Training, join, program
+from hrac.training.state import DivergedError, Training, join, program
 from hrac.training.streams import Stream
 
 
@@ -71,7 +73,8 @@ class HostTraining(Training):
         enough = self.windows_seen >= self.config.manager.start_windows
         actors = self._older if self._older is not None else self.actors()
         self._require_finite_actors(actors)
-        trajectory, totals = self.collector.round(actors, enough, index)
+        with self._naming_the_seed(self.config.training.envs_per_run):
+            trajectory, totals = self.collector.round(actors, enough, index)
         if self.config.training.overlap:
             self._older = self.actors()  # the device has had the whole round's time for the learning this waits for
         results = [
@@ -90,7 +93,17 @@ class HostTraining(Training):
         self.windows_seen = self.windows_seen + new.last.sum(axis=(1, 2))
         goal = self.space.dimensions
         visited = Visited(new.obs[..., :goal], new.next_obs[..., :goal], new.terminated | new.truncated)
-        self._finish_round([metrics for _, metrics in results], visited)
+        unknown = () if self.task.ends_on_success else ("train/success",)
+        self._finish_round([{name: part[name] for name in part if name not in unknown} for _, part in results], visited)
+
+    @contextlib.contextmanager
+    def _naming_the_seed(self, copies: int) -> Iterator[None]:
+        """A simulation that breaks down says whose it was, and when; each seed has so many copies."""
+        try:
+            yield
+        except SimulationError as error:
+            seed = self.config.seeds[error.copies[0] // copies]
+            raise DivergedError(f"the physics of seed {seed} became unstable after step {self.env_steps:,}") from error
 
     def _require_finite_actors(self, actors: Actors) -> None:
         """A policy that is not finite must not act."""
@@ -100,7 +113,8 @@ class HostTraining(Training):
 
     def _play(self, episodes: int) -> dict[str, NDArray[np.float64]]:
         seeds = collect.copy_seeds(self.config.seeds, episodes, Stream.EVAL, self.env_steps)
-        played = playing.play(self._evaluation, self.hierarchy, self.actors(), seeds, self.config)
+        with self._naming_the_seed(episodes):
+            played = playing.play(self._evaluation, self.hierarchy, self.actors(), seeds, self.config)
         return {name: both.sum(axis=-1) for name, both in played.items()}
 
     def _own_arrays(self) -> dict[str, NDArray[Any]]:

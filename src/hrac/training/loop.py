@@ -61,7 +61,7 @@ def train(
     with contextlib.closing(display), locked(folder), interruptible() as interrupted:
         remove_leftovers(folder)
         training = prepare(config, world)
-        with deadline.measuring_save(training):
+        with deadline.measuring_save(training, reading=True):
             log = _open_log(training, folder, resume)
         begun()
         with contextlib.closing(log), _naming_the_checkpoint(folder):

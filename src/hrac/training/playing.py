@@ -47,9 +47,10 @@ def play(
     one = np.ones(copies)
     numbers = {
         "eval/return": np.stack([ret, one]),
-        "eval/success": np.stack([success, one]),
         "eval/episode_length": np.stack([length, one]),
         "eval/subgoal_judged_adjacent": judged,
         "eval/subgoal_miss": missed,
     }
+    if task.ends_on_success:
+        numbers["eval/success"] = np.stack([success, one])
     return {name: both.reshape(2, runs, episodes).astype(np.float64) for name, both in numbers.items()}

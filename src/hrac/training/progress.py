@@ -22,7 +22,9 @@ class Status(NamedTuple):
         """The numbers in words."""
         parts = [] if math.isnan(self.steps_per_second) else [f"{self.steps_per_second:,.0f} steps/s"]
         if not math.isnan(self.eval_return):
-            parts.append(f"return {self.eval_return:.2f}, success {self.success:.0%}")
+            parts.append(f"return {self.eval_return:.2f}")
+        if not math.isnan(self.success):
+            parts.append(f"success {self.success:.0%}")
         if not math.isnan(self.accuracy):
             parts.append(f"adjacency accuracy {self.accuracy:.3f}")
         return " · ".join(parts)

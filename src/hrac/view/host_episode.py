@@ -69,8 +69,9 @@ def draw(policy: HostPolicy, path: Path, episode_seed: int = 0) -> None:
     record, threshold = play(policy, episode_seed), policy.config.adjacency.threshold
     windows = np.arange(0, len(record.asked), policy.config.k)
     starts = windows[:: math.ceil(len(windows) / PANELS)].tolist()
-    result = "done" if record.success else "not done"
-    title = f"{policy.config.task}, seed {policy.seed}: return {record.total:.1f} in {len(record.asked)} steps, {result}"
+    title = f"{policy.config.task}, seed {policy.seed}: return {record.total:.1f} in {len(record.asked)} steps"
+    if policy.task.evaluation().ends_on_success:
+        title += ", done" if record.success else ", not done"
     panels(functools.partial(_draw_window, policy=policy, record=record), starts, 2.2, title, threshold, path)
 
 

@@ -10,10 +10,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from hrac.envs.ant.batch import SimulationError
 from hrac.envs.ant.gather import AntGather
 from hrac.envs.ant.maze import SPARSE, AntMaze
-from hrac.envs.base import BatchEnvironment
+from hrac.envs.base import BatchEnvironment, SimulationError
 
 TASKS = {"maze": AntMaze(), "sparse": SPARSE, "gather": AntGather()}
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs.ant import body
 from hrac.envs.ant.body import Wall
-from hrac.envs.base import BatchStep, checked_seeds, rows_of
+from hrac.envs.base import BatchStep, SimulationError, checked_seeds, rows_of
 
 Numbers: TypeAlias = NDArray[np.float64]
 Ids: TypeAlias = NDArray[np.int64]
@@ -45,10 +45,6 @@ class Definition(Protocol):
     def batch(self, num_envs: int, threads: int | None = None) -> "AntBatch":
         """So many copies of it, on so many threads (None: one a core)."""
         ...
-
-
-class SimulationError(RuntimeError):
-    """The physics of some ants broke down; the message names them."""
 
 
 class AntBatch(ABC):
@@ -225,8 +221,7 @@ class AntBatch(ABC):
         """MuJoCo puts an ant whose physics broke down back to its default pose, with a warning: no episode should go on so."""
         counts = self.physics.warning[rows][:, _UNSTABLE, -1]
         if counts.any():
-            copies = rows[counts.any(axis=1)][:5].tolist()
-            raise SimulationError(f"the physics of copies {copies} became unstable (from an odd state?); reset them to go on")
+            raise SimulationError(rows[counts.any(axis=1)].tolist())
 
 
 def _checked_state(name: str, value: ArrayLike, copies: int, size: int) -> Numbers:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,9 @@ WALL_THICKNESS = 1.0
 @dataclass(frozen=True, kw_only=True)
 class AntGather:
     """A room with apples (+1 when touched) and bombs (-1); the defaults are the paper's. The ant starts in the middle."""
+
+    ends_on_success: ClassVar[bool] = False
+    """An episode ends when all is collected, the bombs too: that is no success."""
 
     apples: int = 8
     """Apples at the start of an episode."""
