@@ -22,6 +22,28 @@ Maze = TypeVar("Maze", bound="BlockMaze")
 U = "#####\n#A..#\n###.#\n#...#\n#####"
 """The layout of Ant Maze."""
 
+SPARSE: dict[str, Any] = {
+    "layout": """\
+##########
+#AAAAAAAA#
+#AAAAAAAA#
+#######AA#
+#.AAAAAAA#
+#.AAAAAAA#
+#######AA#
+#AAAAAAAA#
+#AAAAAAAA#
+##########
+""",
+    "block_size": 2.0,
+    "target": (2.0, 9.0),
+    "reward": "sparse",
+    "success_radius": 1.0,
+    "ends_on_success": True,
+    "shows_target": False,
+}
+"""What makes a maze of blocks that of Ant Maze Sparse."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockMaze:

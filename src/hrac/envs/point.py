@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hrac.envs import blocks
 from hrac.envs.base import BatchStep, checked_seeds, rows_of
 from hrac.envs.blocks import BlockMaze, Numbers
 
@@ -27,6 +28,10 @@ class PointMaze(BlockMaze):
     def batch(self, num_envs: int, threads: int | None = None) -> "PointBatch":
         """So many copies of it; threads are not used."""
         return PointBatch(self, num_envs)
+
+
+SPARSE = PointMaze(**blocks.SPARSE)
+"""The same in the maze of Ant Maze Sparse."""
 
 
 class PointBatch:

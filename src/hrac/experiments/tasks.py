@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hrac.config import Config, ConfigError, replace
+from hrac.envs import point
 from hrac.envs.base import Environment, HostTask
 from hrac.envs.grid import KeyChest, Maze
 from hrac.envs.layout import LayoutError
@@ -132,6 +133,12 @@ TASKS = {
         lambda changes: PointMaze(**changes),
         ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
+    ),
+    "point-maze-sparse": Task(
+        "a point in the maze of Ant Maze Sparse, random starts, sparse reward; success at (2, 9)",
+        lambda changes: dataclasses.replace(point.SPARSE, **changes),
+        ("time_limit",),
+        POINT_MAZE | {"manager.reward_scale": 1.0, "training.total_env_steps": 300_000},
     ),
     "ant-maze": Task(
         "MuJoCo ant in a U-shaped corridor, dense reward; success at (0, 16) in evaluation",

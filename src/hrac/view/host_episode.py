@@ -32,6 +32,13 @@ class Gathering(Protocol):
     present: NDArray[np.bool_]
 
 
+@runtime_checkable
+class Aiming(Protocol):
+    """Copies that each have a target, told or not."""
+
+    targets: NDArray[np.float64]
+
+
 class Record(NamedTuple):
     """What happened, step by step."""
 
@@ -50,7 +57,7 @@ def play(policy: HostPolicy, episode_seed: int) -> Record:
     """One episode without noise."""
     env = policy.task.evaluation().batch(1, 1)
     obs = env.reset(seeds=[episode_seed])
-    target = env.context[0] if env.context_dim else None
+    target = env.targets[0].copy() if isinstance(env, Aiming) else None
     policy.reset()
     positions, asked, objects, total, done = [obs[0, :2]], [], [], 0.0, False
     while not done:

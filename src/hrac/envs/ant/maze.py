@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hrac.envs import blocks
 from hrac.envs.ant.batch import AntBatch, Ids, Numbers
 from hrac.envs.ant.body import Wall
 from hrac.envs.blocks import BlockMaze
@@ -41,26 +42,7 @@ class AntMaze(BlockMaze):
         return MazeBatch(self, num_envs, threads)
 
 
-SPARSE = AntMaze(
-    layout="""\
-##########
-#AAAAAAAA#
-#AAAAAAAA#
-#######AA#
-#.AAAAAAA#
-#.AAAAAAA#
-#######AA#
-#AAAAAAAA#
-#AAAAAAAA#
-##########
-""",
-    block_size=2.0,
-    target=(2.0, 9.0),
-    reward="sparse",
-    success_radius=1.0,
-    ends_on_success=True,
-    shows_target=False,
-)
+SPARSE = AntMaze(**blocks.SPARSE)
 """Ant Maze Sparse."""
 
 
