@@ -82,6 +82,8 @@ def figure(metric: str, label: str, path: Path, best: bool) -> None:
 POINTS = {
     "one update a step": RESULTS / "point-maze",
     "the same, `--overlap`": RESULTS / "point-maze-overlap",
+    "seeds 5 to 14": RESULTS / "point-maze-more",
+    "seeds 5 to 14, `--overlap`": RESULTS / "point-maze-more-overlap",
     "seeds 100 to 102": CHOICES / "point-maze-paper",
     "0.4 updates a step, minibatches twice as large": CHOICES / "point-maze-fewer-updates",
     "0.4, four times as large, rates doubled": CHOICES / "point-maze-fast",
@@ -92,20 +94,31 @@ POINTS = {
 }
 
 
+def solved(folder: Path) -> tuple[list[float], list[float]]:
+    """When each seed is first at 100 %, and from when on it stays there, in thousands of steps; infinite: never."""
+    success = read(folder, "eval/success")
+    right = success.values >= 1
+    last = [len(row) - int(np.minimum.accumulate(row[::-1]).sum()) for row in right]
+    first = [success.steps[row.argmax()] / 1000 if row.any() else np.inf for row in right]
+    return first, [success.steps[at] / 1000 if at < len(success.steps) else np.inf for at in last]
+
+
 def points() -> None:
     """When the seeds of Point Maze are first at 100 %, and from when on they stay there, in thousands of steps."""
     print("| settings | first evaluation at 100 % | stays at 100 % from | to step | seconds |")
     print("|---|---|---|---|---|")
     for label, folder in POINTS.items():
-        success = read(folder, "eval/success")
-        solved = success.values >= 1
-        first = [success.steps[row.argmax()] // 1000 if row.any() else "never" for row in solved]
-        stays = [
-            success.steps[len(row) - np.minimum.accumulate(row[::-1]).sum()] // 1000 if row[-1] else "never" for row in solved
-        ]
         seconds = float((folder / TIMING).read_text().split()[-1].split(",")[1])
-        when = " | ".join(", ".join(map(str, seeds)) for seeds in (first, stays))
-        print(f"| {label} | {when} | {success.steps[-1]:,} | {seconds:,.0f} |")
+        words = [", ".join("never" if at == np.inf else f"{at:.0f}" for at in seeds) for seeds in solved(folder)]
+        print(f"| {label} | {' | '.join(words)} | {read(folder, 'eval/success').steps[-1]:,} | {seconds:,.0f} |")
+    names = ("point-maze", "point-maze-more")
+    plain, overlapping = (
+        np.concatenate([solved(RESULTS / f"{name}{suffix}") for name in names], axis=1) for suffix in ("", "-overlap")
+    )
+    later = overlapping - plain
+    for words, seeds in zip(("first at 100 %", "stays at 100 % from"), later, strict=True):
+        error = seeds.std(ddof=1) / np.sqrt(len(seeds))
+        print(f"with --overlap, {words} {seeds.mean():+.1f} +- {error:.1f} thousand steps later ({len(seeds)} seeds)")
 
 
 class AntTask(NamedTuple):
