@@ -87,6 +87,7 @@ POINTS = {
     "seeds 100 to 102": CHOICES / "point-maze-paper",
     "0.4 updates a step, minibatches twice as large": CHOICES / "point-maze-fewer-updates",
     "0.4, four times as large, rates doubled": CHOICES / "point-maze-fast",
+    "the same, rounds of 500": CHOICES / "point-maze-fast-500steps",
     "0.2, four times as large, rates doubled": CHOICES / "point-maze-fast-200copies",
     "0.1, four times as large, rates doubled": CHOICES / "point-maze-fast-400copies",
     "0.2, four times as large": CHOICES / "point-maze-200copies",

@@ -264,13 +264,14 @@ def list_(arguments: Sequence[str]) -> int:
     from hrac.experiments.tasks import TASKS
 
     tyro.cli(ListOptions, args=arguments, prog="hrac list")
+    width = max(map(len, (*TASKS, *METHODS)))
     print("tasks")
     for name, task in TASKS.items():
-        print(f"  {name:<16} {task.summary}")
-        print(f"  {'':<16} presets: {', '.join(task.presets)}")
+        print(f"  {name:<{width}} {task.summary}")
+        print(f"  {'':<{width}} presets: {', '.join(task.presets)}")
     print("methods")
     for name, method in METHODS.items():
-        print(f"  {name:<16} {method.summary}")
+        print(f"  {name:<{width}} {method.summary}")
     return 0
 
 

@@ -75,7 +75,7 @@ TWO_TD3 = {
 
 FAST = {
     "training.envs_per_run": 100,
-    "training.round_env_steps": 1_000,
+    "training.round_env_steps": 500,
     "training.overlap": True,
     "controller.updates_per_env_step": 0.4,
     "controller.batch_size": 512,
