@@ -138,7 +138,7 @@ def test_list_names_all_tasks_and_methods(capsys):
     out = capsys.readouterr().out
     assert all(name in out for name in ("maze", "key-chest", "hrac"))
     assert out.count("presets: paper, fast\n") == 3  # the ants
-    assert out.count("presets: paper\n") == 3
+    assert out.count("presets: paper\n") == 4
 
 
 def test_help_explains_every_option():
