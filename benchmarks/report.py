@@ -181,6 +181,17 @@ def ants() -> None:
     print("drawn: ants.png")
 
 
+def quiet(every: int = 40_000) -> None:
+    """Success on the sparse maze of the point, with the published weight decay of the critics and without."""
+    runs = {"1e-4": CHOICES / "point-maze-sparse", "0, the manager's": CHOICES / "point-maze-sparse-no-decay"}
+    print("| weight decay | step | success, mean of seeds | each seed |\n|---|---|---|---|")
+    for label, folder in runs.items():
+        success = read(folder, "eval/success")
+        for step, row in zip(success.steps, success.values.T, strict=True):
+            if step % every == 0 or step == success.steps[-1]:
+                print(f"| {label} | {step:,} | {row.mean():.0%} | {', '.join(f'{value:.0%}' for value in row)} |")
+
+
 def fast() -> None:
     """Success on Ant Maze with the preset "fast", and when: in no table with the paper's settings."""
     folder = CHOICES / "ant-maze-fast"
@@ -202,5 +213,7 @@ if __name__ == "__main__":
     ants()
     print()
     points()
+    print()
+    quiet()
     print()
     fast()
