@@ -34,9 +34,17 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
         """The output for one input."""
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = jax.nn.relu(x @ weight + bias)
-        return x @ self.weights[-1] + self.biases[-1]
+        return self.after_first(self.first(x))
+
+    def first(self, x: Float[Array, " in"]) -> Float[Array, " sums"]:
+        """The first layer's sums."""
+        return x @ self.weights[0] + self.biases[0]
+
+    def after_first(self, sums: Float[Array, " sums"]) -> Float[Array, " out"]:
+        """The output, from the first layer's sums."""
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            sums = jax.nn.relu(sums) @ weight + bias
+        return sums
 
 
 def soft_update(target: Params, source: Params, rate: float) -> Params:

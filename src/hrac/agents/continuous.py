@@ -112,20 +112,22 @@ def correct(
     achieved = jax.vmap(space.phi)(batch.window.next_obs) - jax.vmap(space.phi)(batch.window.obs)
     candidates = jnp.concatenate([batch.window.action[:, None], achieved[:, None], draws], axis=1)
 
-    def error(candidate: Array, stretch: Stretch) -> Array:
-        start = space.phi(stretch.window.obs)
+    # A candidate enters the first layer by a sum: what is seen beside it is the same for all of them.
+    def beside(obs: Array, start: Array) -> Array:
+        origin = space.transition(jnp.zeros_like(start), start, space.phi(obs))
+        return controller.first(space.controller_input(obs, origin))
 
-        def at(obs: Array, action: Array, inside: Array) -> Array:
-            subgoal = space.transition(candidate, start, space.phi(obs))
-            chosen = td3.act(controller, space.controller_input(obs, subgoal), actions)
-            return jnp.where(inside, jnp.sum((chosen - action) ** 2), 0.0)
+    starts = jax.vmap(space.phi)(batch.window.obs)
+    sums = jax.vmap(lambda obs, start: jax.vmap(beside, (0, None))(obs, start))(batch.obs, starts)
+    by_candidate = candidates @ controller.weights[0][-space.dimensions :]
 
-        return jnp.sum(jax.vmap(at)(stretch.obs, stretch.action, stretch.inside))
+    def error(added: Array) -> Array:
+        chosen = jax.vmap(jax.vmap(lambda s: actions.squash(controller.after_first(s))))(sums + added[:, None])
+        return jnp.sum(jnp.where(batch.inside[..., None], (chosen - batch.action) ** 2, 0.0), axis=(1, 2))
 
     # A CPU's cache holds the work on one candidate; an accelerator is kept busy by all of them at once.
     at_once = 1 if jax.default_backend() == "cpu" else candidates.shape[1]
-    over_batch = jax.vmap(error)
-    errors = jax.lax.map(lambda c: over_batch(c, batch), jnp.swapaxes(candidates, 0, 1), batch_size=at_once)
+    errors = jax.lax.map(error, jnp.swapaxes(by_candidate, 0, 1), batch_size=at_once)
     return jax.vmap(lambda options, wrong: options[jnp.argmin(wrong)])(candidates, errors.T)
 
 
