@@ -192,9 +192,8 @@ def quiet(every: int = 40_000) -> None:
                 print(f"| {label} | {step:,} | {row.mean():.0%} | {', '.join(f'{value:.0%}' for value in row)} |")
 
 
-def fast() -> None:
-    """Success on Ant Maze with the preset "fast", and when: in no table with the paper's settings."""
-    folder = CHOICES / "ant-maze-fast"
+def fast(folder: Path) -> None:
+    """Success on Ant Maze with a preset for speed, and when: in no table with the paper's settings."""
     success = read(folder, "eval/success")
     seconds = {int(step): float(at) for step, at, _ in (row.split(",") for row in (folder / TIMING).read_text().split()[1:])}
     shown = [(step, value) for step, value in zip(success.steps, success.mean, strict=True) if step >= ANTS[0].table_from]
@@ -216,4 +215,6 @@ if __name__ == "__main__":
     print()
     quiet()
     print()
-    fast()
+    fast(CHOICES / "ant-maze-fast")
+    print()
+    fast(CHOICES / "ant-maze-fast-200copies")

@@ -112,13 +112,14 @@ def correct(
     achieved = jax.vmap(space.phi)(batch.window.next_obs) - jax.vmap(space.phi)(batch.window.obs)
     candidates = jnp.concatenate([batch.window.action[:, None], achieved[:, None], draws], axis=1)
 
-    # A candidate enters the first layer by a sum: what is seen beside it is the same for all of them.
+    # Subgoals come last in what the controller is given, and h only adds to them: so a candidate adds a part of its own to the
+    # sums of the first layer, and the rest of these is the same for all.
     def beside(obs: Array, start: Array) -> Array:
         origin = space.transition(jnp.zeros_like(start), start, space.phi(obs))
         return controller.first(space.controller_input(obs, origin))
 
     starts = jax.vmap(space.phi)(batch.window.obs)
-    sums = jax.vmap(lambda obs, start: jax.vmap(beside, (0, None))(obs, start))(batch.obs, starts)
+    sums = jax.vmap(jax.vmap(beside, (0, None)))(batch.obs, starts)
     by_candidate = candidates @ controller.weights[0][-space.dimensions :]
 
     def error(added: Array) -> Array:

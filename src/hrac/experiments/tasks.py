@@ -10,7 +10,6 @@ from hrac.envs import point
 from hrac.envs.base import Environment, HostTask
 from hrac.envs.grid import KeyChest, Maze
 from hrac.envs.layout import LayoutError
-from hrac.envs.point import PointMaze
 from hrac.experiments import methods
 
 
@@ -130,7 +129,7 @@ TASKS = {
     ),
     "point-maze": Task(
         "a point in the U of Ant Maze, small networks: the ants' code in minutes",
-        lambda changes: PointMaze(**changes),
+        lambda changes: point.PointMaze(**changes),
         ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
     ),
