@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Tests that start a process of their own find what was compiled before them.
+# Tests that start a process of their own find what was compiled before them. A folder that is kept makes the next run faster.
 _compiled = tempfile.TemporaryDirectory(prefix="hrac-tests-")
-os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _compiled.name)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
 
 import jax

@@ -10,6 +10,7 @@ from hrac.envs import gym as _gym
 from hrac.training.checkpoint import CheckpointError
 from hrac.training.loop import Outcome
 from hrac.training.policies import HostPolicy, Policy
+from hrac.training.progress import Silent
 
 _gym.register()
 
@@ -22,6 +23,7 @@ __all__ = [
     "Outcome",
     "Policy",
     "RunFolderError",
+    "Silent",
     "evaluate",
     "load",
     "pretrained",

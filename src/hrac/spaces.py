@@ -1,0 +1,58 @@
+"""The actions of an environment, and what a network's output means among them. For NumPy and JAX alike.
+
+Shapes are trailing axes: a function for one action serves any number of them at once.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+from jaxtyping import Float, Int
+
+AnyArray: TypeAlias = Any
+"""A NumPy or a JAX array."""
+
+
+class Box(NamedTuple):
+    """Vectors between two bounds."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a network gives for an action."""
+        return len(self.low)
+
+    def bounds(self, like: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Lowest and highest action, as arrays that broadcast against `like` (..., action)."""
+        xp, axes = like.__array_namespace__(), (1,) * (like.ndim - 1)
+        low, high = (xp.asarray(bound, dtype=xp.float32).reshape(*axes, -1) for bound in self)
+        return low, high
+
+    def squash(self, raw: Float[AnyArray, "*n action"]) -> Float[AnyArray, "*n action"]:
+        """A network's output as an action: tanh over the range."""
+        xp, (low, high) = raw.__array_namespace__(), self.bounds(raw)
+        return (low + high) / 2 + (high - low) / 2 * xp.tanh(raw)
+
+    def choose(self, raw: Float[AnyArray, "*n action"], noise: AnyArray | None) -> Float[AnyArray, "*n action"]:
+        """The action, with noise added to it within the range."""
+        action = self.squash(raw)
+        return action if noise is None else raw.__array_namespace__().clip(action + noise, *self.bounds(raw))
+
+
+class Discrete(NamedTuple):
+    """One of several choices."""
+
+    choices: int
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a network gives for an action."""
+        return self.choices
+
+    def choose(self, raw: Float[AnyArray, "*n action"], noise: AnyArray | None) -> Int[AnyArray, "*n"]:
+        """The action. With Gumbel noise on the logits this is a draw from their softmax, without it the likeliest."""
+        return raw.__array_namespace__().argmax(raw if noise is None else raw + noise, axis=-1)
+
+
+Actions: TypeAlias = Box | Discrete
+"""What an environment can be told to do."""
