@@ -3,8 +3,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hrac.envs.base import Environment
 from hrac.envs.grid import KEY_CHEST, MAZE, GridState, KeyChest, Maze, parse
 from hrac.envs.layout import MOVES, LayoutError
+from hrac.spaces import Discrete
 
 UP, DOWN, LEFT, RIGHT = range(4)
 DRAWS = 20_000
@@ -278,3 +280,11 @@ def test_ones_own_layout_gives_the_world_its_size_and_cells():
     assert (env.position_low, env.position_high) == ((0.0, 0.0), (3.0, 4.0))
     np.testing.assert_array_equal(env.cells, [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]])
     np.testing.assert_array_equal(env.cell_distances[0], [0, 1, 2, 1, 2, 3])
+
+
+def test_a_grid_world_says_what_any_environment_says():
+    world = Maze()
+    assert isinstance(world, Environment)
+    assert (world.actions, world.obs_dim, world.context_dim, world.ends_on_success) == (Discrete(4), 2, 0, True)
+    assert world.evaluation() is world
+    assert not world.exploring().ends_on_success

@@ -3,14 +3,20 @@
 `Environment` is written in JAX: two pure functions for one copy, which callers `vmap`. `BatchEnvironment` lives on the host:
 one object holds many copies and steps them together. Neither resets itself: `terminated` (the task ended) and `truncated`
 (time ran out) come back apart, with the true last observation, and the caller decides.
+
+Both say the same about a task: its actions (`hrac.spaces`), the sizes of what is seen, the time limit, and the bounds of the
+agent's position, with which every observation starts. What sets an episode's task, such as a target, is its context. Only a
+manager sees it. In JAX it stands at the end of the observation; on the host it comes apart from it.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
+
+from hrac.spaces import Actions
 
 State: TypeAlias = Any
 """A pytree of arrays that only its environment looks into."""
@@ -28,16 +34,26 @@ class Step(NamedTuple):
 
 @runtime_checkable
 class Environment(Protocol):
-    """One copy of a JAX environment with discrete actions, whose observation starts with the agent's position."""
+    """One copy of a JAX environment, whose observation starts with the agent's position."""
 
     @property
-    def num_actions(self) -> int:
-        """How many actions there are."""
+    def actions(self) -> Actions:
+        """What it can be told to do."""
         ...
 
     @property
     def obs_dim(self) -> int:
-        """Numbers in an observation."""
+        """Numbers in an observation, those of the context included."""
+        ...
+
+    @property
+    def context_dim(self) -> int:
+        """How many numbers at the end of an observation set the episode's task. They stay the same in an episode."""
+        ...
+
+    @property
+    def ends_on_success(self) -> bool:
+        """Whether an episode that terminates has succeeded. If not, none is said to have."""
         ...
 
     @property
@@ -59,12 +75,16 @@ class Environment(Protocol):
         """A first state and its observation."""
         ...
 
-    def step(self, key: PRNGKeyArray, state: State, action: Int[Array, ""]) -> Step:
+    def step(self, key: PRNGKeyArray, state: State, action: Num[Array, "*action"]) -> Step:
         """The consequence of an action."""
         ...
 
     def exploring(self) -> "Environment":
         """The same world for random behaviour: random starts, and the task does not end the episode."""
+        ...
+
+    def evaluation(self) -> "Environment":
+        """The world as it is evaluated: success, where there is such a thing, terminates an episode."""
         ...
 
 
@@ -98,7 +118,7 @@ class BatchStep(NamedTuple):
 
 @runtime_checkable
 class BatchEnvironment(Protocol):
-    """Many copies of an environment on the host, with continuous actions; observations start with the agent's position.
+    """Many copies of an environment on the host; observations start with the agent's position.
 
     A copy's fate depends on its own seed and actions only. `ids` names copies by number, in order, or by a mask of all
     (`rows_of`). Stepping on after an episode's end must work: random behaviour does not care for ends.
@@ -110,10 +130,8 @@ class BatchEnvironment(Protocol):
     """Numbers in an observation."""
     context_dim: int
     """Numbers that set an episode's task (such as a target) and stay the same in it. They are not in the observation."""
-    action_low: tuple[float, ...]
-    """Lowest action."""
-    action_high: tuple[float, ...]
-    """Highest action."""
+    actions: Actions
+    """What a copy can be told to do."""
     time_limit: int
     """Steps after which an episode is truncated."""
     position_low: tuple[float, ...]
@@ -162,7 +180,7 @@ class HostTask(Protocol):
         ...
 
     def batch(self, num_envs: int, threads: int | None = None) -> BatchEnvironment:
-        """So many copies, on so many threads (None: one a core)."""
+        """This many copies, on this many threads (None: one per core)."""
         ...
 
     def evaluation(self) -> "HostTask":
@@ -183,7 +201,7 @@ def rows_of(ids: ArrayLike | None, num_envs: int) -> NDArray[np.int64]:
 
 
 def checked_seeds(seeds: ArrayLike, count: int) -> NDArray[np.int64]:
-    """One seed for each of so many copies. Raises `ValueError`."""
+    """One seed for each of `count` copies. Raises `ValueError`."""
     array = np.asarray(seeds)
     if array.shape != (count,) or array.dtype.kind not in "iu" or (array < 0).any() or (array >= 2**63).any():
         raise ValueError(f"seeds must be {count} integers from 0 to 2**63 - 1, one for each copy that is reset, got {seeds!r}")

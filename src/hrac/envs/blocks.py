@@ -50,7 +50,7 @@ class BlockMaze:
     """A maze of blocks; the defaults are those of Ant Maze. The origin is the centre of the first start block."""
 
     layout: str = U
-    """The map, one line a row: `#` wall, `.` free, `A` free and a possible start. x grows along a row, y from row to row."""
+    """The map: `#` wall, `.` free, `A` free and a possible start. x grows along a row, y from row to row."""
 
     block_size: float = 8.0
     """Edge of a block. Walls are half as high."""

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from hrac.envs.base import Step
 from hrac.envs.layout import MOVES, LayoutError, distances, read
+from hrac.spaces import Discrete
 
 MAZE = """\
 #################
@@ -96,11 +97,18 @@ class GridWorld(ABC):
     """Walls, moves, action noise and the time limit; a task says what a move is worth (`_outcome`)."""
 
     letters: ClassVar[str]
-    num_actions = len(MOVES)
+    actions = Discrete(len(MOVES))
+    context_dim = 0
     obs_dim: int
 
     def __init__(
-        self, layout: str, *, random_start: bool, time_limit: int, random_action_prob: float = 0.25, ends: bool = True
+        self,
+        layout: str,
+        *,
+        random_start: bool,
+        time_limit: int,
+        random_action_prob: float = 0.25,
+        ends_on_success: bool = True,
     ) -> None:
         if not 0.0 <= random_action_prob <= 1.0:
             raise ValueError(f"random_action_prob must be between 0 and 1, got {random_action_prob}")
@@ -109,14 +117,14 @@ class GridWorld(ABC):
         self.random_action_prob = random_action_prob
         self.random_start = random_start
         self.time_limit = time_limit
-        self.ends = ends
+        self.ends_on_success = ends_on_success
         rows, columns = self.layout.walls.shape
         self.position_low: tuple[float, ...] = (0.0, 0.0)
         self.position_high: tuple[float, ...] = (rows - 1.0, columns - 1.0)
         self.cells, self.cell_distances = self.layout.cells, self.layout.distances
 
     def _definition(self) -> tuple[object, ...]:
-        return type(self), self.text, self.random_action_prob, self.random_start, self.time_limit, self.ends
+        return type(self), self.text, self.random_action_prob, self.random_start, self.time_limit, self.ends_on_success
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GridWorld) and self._definition() == other._definition()
@@ -139,22 +147,30 @@ class GridWorld(ABC):
         noise = jax.random.uniform(key)
         # One uniform number decides both whether the action is replaced and, being uniform below p, by which.
         share = noise / max(self.random_action_prob, 1e-9)
-        random_action = jnp.minimum(jnp.floor(share * self.num_actions), self.num_actions - 1).astype(jnp.int32)
+        random_action = jnp.minimum(jnp.floor(share * len(MOVES)), len(MOVES) - 1).astype(jnp.int32)
         action = jnp.where(noise < self.random_action_prob, random_action, action.astype(jnp.int32))
         wanted = state.position + jnp.asarray(MOVES)[action]
         moved = ~jnp.asarray(self.layout.walls)[wanted[0], wanted[1]]
         position = jnp.where(moved, wanted, state.position)
         outcome = self._outcome(state, moved, position)
         after = GridState(position, outcome.has_key, state.time + 1)
-        terminated = outcome.achieved & self.ends
+        terminated = outcome.achieved & self.ends_on_success
         truncated = (after.time >= self.time_limit) & ~terminated
         return Step(after, self._observe(after), outcome.reward, terminated, truncated)
 
     def exploring(self) -> "GridWorld":
         """The same map with random starts, where the task does not end the episode."""
         return type(self)(
-            self.text, random_start=True, time_limit=self.time_limit, random_action_prob=self.random_action_prob, ends=False
+            self.text,
+            random_start=True,
+            time_limit=self.time_limit,
+            random_action_prob=self.random_action_prob,
+            ends_on_success=False,
         )
+
+    def evaluation(self) -> "GridWorld":
+        """The same."""
+        return self
 
     def steps_between(self, position: Float[Array, "2"], target: Float[Array, "2"]) -> Int[Array, ""]:
         """Shortest path between the free cells nearest to two points."""
@@ -183,10 +199,14 @@ class Maze(GridWorld):
         random_action_prob: float = 0.25,
         random_start: bool = False,
         time_limit: int = 200,
-        ends: bool = True,
+        ends_on_success: bool = True,
     ) -> None:
         super().__init__(
-            layout, random_start=random_start, time_limit=time_limit, random_action_prob=random_action_prob, ends=ends
+            layout,
+            random_start=random_start,
+            time_limit=time_limit,
+            random_action_prob=random_action_prob,
+            ends_on_success=ends_on_success,
         )
         goal = int(np.flatnonzero((self.cells == self.layout.marks["G"]).all(axis=1))[0])
         self.to_goal = np.full(self.layout.walls.shape, -1, dtype=np.int32)
@@ -215,10 +235,14 @@ class KeyChest(GridWorld):
         random_action_prob: float = 0.25,
         random_start: bool = True,
         time_limit: int = 500,
-        ends: bool = True,
+        ends_on_success: bool = True,
     ) -> None:
         super().__init__(
-            layout, random_start=random_start, time_limit=time_limit, random_action_prob=random_action_prob, ends=ends
+            layout,
+            random_start=random_start,
+            time_limit=time_limit,
+            random_action_prob=random_action_prob,
+            ends_on_success=ends_on_success,
         )
 
     def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:

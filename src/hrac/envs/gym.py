@@ -68,7 +68,7 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
         self.grid = self.world(**{name: value for name, value in keywords.items() if value is not None})  # type: ignore[arg-type]
         high = [*self.grid.position_high, *[1.0] * (self.grid.obs_dim - 2)]
         self.observation_space = spaces.Box(0.0, np.array(high, np.float32), dtype=np.float32)
-        self.action_space = spaces.Discrete(self.grid.num_actions)  # type: ignore[assignment]
+        self.action_space = spaces.Discrete(self.grid.actions.choices)  # type: ignore[assignment]
         self._reset, self._step = jax.jit(self.grid.reset), jax.jit(self.grid.step)
         self._state: GridState | None = None
 

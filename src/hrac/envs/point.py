@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from hrac.envs import blocks
 from hrac.envs.base import BatchStep, checked_seeds, rows_of
 from hrac.envs.blocks import BlockMaze, Numbers
+from hrac.spaces import Actions, Box
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,7 @@ class PointMaze(BlockMaze):
     """Share of the velocity that is left after a step."""
 
     def batch(self, num_envs: int, threads: int | None = None) -> "PointBatch":
-        """So many copies of it; threads are not used."""
+        """This many copies of it; threads are not used."""
         return PointBatch(self, num_envs)
 
 
@@ -42,8 +43,7 @@ class PointBatch:
     """
 
     obs_dim = 5
-    action_low: tuple[float, ...] = (-1.0, -1.0)
-    action_high: tuple[float, ...] = (1.0, 1.0)
+    actions: Actions = Box((-1.0, -1.0), (1.0, 1.0))
     position_low: tuple[float, ...]
     position_high: tuple[float, ...]
     _state_names = ("seeds", "episodes", "steps", "positions", "velocities", "targets")

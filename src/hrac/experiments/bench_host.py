@@ -14,6 +14,7 @@ from hrac.envs.base import HostTask
 from hrac.experiments import tasks
 from hrac.experiments.bench import best, flops, large_product, machine, matmul_rate, peak_gigabytes, timed
 from hrac.runs import over_runs
+from hrac.spaces import Box
 from hrac.training import replay
 from hrac.training.acting import Actors, undivided
 from hrac.training.host import HostRun, HostTraining
@@ -91,7 +92,8 @@ def _updates(run: HostTraining) -> Iterator[str]:
 
 def _physics(run: HostTraining, length: int) -> float:
     env = run.collector.env
-    actions = np.random.default_rng(0).uniform(env.action_low, env.action_high, (length, env.num_envs, len(env.action_low)))
+    assert isinstance(env.actions, Box)
+    actions = np.random.default_rng(0).uniform(*env.actions, (length, env.num_envs, env.actions.outputs))
     saved = env.snapshot()
     seconds, _ = timed(lambda: [env.step(action) for action in actions] and None)
     env.restore(saved)

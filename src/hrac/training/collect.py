@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from hrac.agents.windows import Trajectory, empty_tail
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask
+from hrac.spaces import Box
 from hrac.training.acting import Actors, Hierarchy, Numbers, undivided
 from hrac.training.streams import Stream
 
@@ -43,7 +44,7 @@ class Collector:
         self.clock = np.zeros(self.runs * self.copies, np.int32)
         self.total = np.zeros(self.runs * self.copies)
         tail = jax.device_get(empty_tail(config.k, self.obs.shape[1], goal))
-        tail = tail._replace(action=np.zeros((config.k, len(self.env.action_low)), np.float32))
+        tail = tail._replace(action=np.zeros((config.k, self.env.actions.outputs), np.float32))
         self.tail: Trajectory = jax.tree.map(lambda leaf: np.repeat(leaf[:, None], self.runs * self.copies, axis=1), tail)
         """The last k steps (k, runs * copies, ...)."""
 
@@ -70,7 +71,7 @@ class Collector:
 
     def _noise(self, index: int, length: int) -> tuple[Numbers, Numbers, Numbers]:
         """A round's random numbers (time, runs * copies, ...): uniform subgoals, noise on subgoals, noise on actions."""
-        goal, action = self.hierarchy.space.dimensions, len(self.env.action_low)
+        goal, action = self.hierarchy.space.dimensions, self.env.actions.outputs
         cfg, shape = self.config, (length, self.copies)
         drawn = []
         for seed in self.config.seeds:
@@ -132,11 +133,12 @@ def wander(task: HostTask, config: Config, episodes: int, dimensions: int) -> ND
     """Positions (runs, episodes, time limit + 1, goal) of uniformly random actions; what the task ends goes on."""
     runs = len(config.seeds)
     env = task.batch(runs * episodes, config.training.env_threads)
+    assert isinstance(env.actions, Box)
     obs = env.reset(seeds=copy_seeds(config.seeds, episodes, Stream.WANDER_COPIES))
     rngs = [np.random.default_rng([seed, Stream.WANDER]) for seed in config.seeds]
     positions = [obs[:, :dimensions]]
     for _ in range(env.time_limit):
-        drawn = [rng.uniform(env.action_low, env.action_high, (episodes, len(env.action_low))) for rng in rngs]
+        drawn = [rng.uniform(*env.actions, (episodes, env.actions.outputs)) for rng in rngs]
         positions.append(env.step(np.concatenate(drawn)).obs[:, :dimensions])
     walks = np.stack(positions, axis=1).astype(np.float32)
     return walks.reshape(runs, episodes, *walks.shape[1:])

@@ -46,7 +46,7 @@ class HostTraining(Training):
     def __init__(self, config: Config, task: HostTask) -> None:
         self.task, self._evaluation, one = task, task.evaluation(), task.batch(1, 1)
         super().__init__(config, subgoal_space(one, config))
-        self.actions = ActionBox(one.action_low, one.action_high)
+        self.actions = ActionBox(*one.actions)
         self.obs_dim, self.time_limit = one.obs_dim + one.context_dim, one.time_limit
         self._static = {"space": self.space, "actions": self.actions, "cfg": program(config)}
         keys = self._keys(Stream.INIT)

@@ -67,7 +67,7 @@ class Policy:
 
     def __init__(self, arrays: checkpoint.Arrays, path: Path, env: Environment, config: Config, seed: int) -> None:
         self.env, self.space, self.config, self.seed = env, subgoal_space(env, config), config, seed
-        blank = hierarchy.init(jax.random.key(0), env.obs_dim, env.num_actions, self.space, config)
+        blank = hierarchy.init(jax.random.key(0), env.obs_dim, env.actions.outputs, self.space, config)
         self.agent = agent_from(arrays, path, blank)
         self._key = jax.random.key(seed)
         self._act = jax.jit(self._act_once)
@@ -113,7 +113,7 @@ class HostPolicy:
 
     def __init__(self, arrays: checkpoint.Arrays, path: Path, task: HostTask, config: Config, seed: int) -> None:
         self.task, self.config, self.seed, one = task, config, seed, task.batch(1, 1)
-        self.space, actions = subgoal_space(one, config), ActionBox(one.action_low, one.action_high)
+        self.space, actions = subgoal_space(one, config), ActionBox(*one.actions)
         self.obs_dim, self.context_dim = one.obs_dim, one.context_dim
         blank = continuous.init(jax.random.key(0), one.obs_dim + one.context_dim, self.space, actions, config)
         self.agent = agent_from(arrays, path, blank)

@@ -16,6 +16,7 @@ from hrac.agents.windows import Trajectory, empty_tail
 from hrac.config import Config
 from hrac.envs.base import Environment, State, Step
 from hrac.runs import anywhere
+from hrac.spaces import Discrete
 
 
 class Live(NamedTuple):
@@ -103,13 +104,16 @@ def _restart(keys: Key[Array, " copies"], done: Bool[Array, " copies"], after: S
 def wander(key: PRNGKeyArray, env: Environment, episodes: int, space: SubgoalSpace) -> Float[Array, "episodes time goal"]:
     """Positions of whole episodes of uniformly random actions in a world without ends (`Environment.exploring`)."""
 
+    assert isinstance(env.actions, Discrete)
+    choices = env.actions.choices
+
     def episode(key: PRNGKeyArray) -> Array:
         key_reset, key_steps = jax.random.split(key)
         state, obs = env.reset(key_reset)
 
         def one(state: State, key: PRNGKeyArray) -> tuple[State, Array]:
             key_action, key_env = jax.random.split(key)
-            action = jax.random.randint(key_action, (), 0, env.num_actions)
+            action = jax.random.randint(key_action, (), 0, choices)
             step = env.step(key_env, state, action)
             return step.state, space.phi(step.obs)
 

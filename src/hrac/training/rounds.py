@@ -44,7 +44,7 @@ class Visited(NamedTuple):
 def init(key: PRNGKeyArray, env: Environment, space: SubgoalSpace, cfg: Config) -> RunState:
     """A new run."""
     key_agent, key_live = jax.random.split(key)
-    agent = hierarchy.init(key_agent, env.obs_dim, env.num_actions, space, cfg)
+    agent = hierarchy.init(key_agent, env.obs_dim, env.actions.outputs, space, cfg)
     obs, goal, number = jnp.zeros(env.obs_dim), jnp.zeros(space.dimensions), jnp.zeros(())
     example = Transition(obs, goal, number, obs, jnp.asarray(False))
     buffer = replay.create(example, cfg.manager.buffer_windows)

@@ -13,6 +13,6 @@ def subgoal_space(env: Environment | BatchEnvironment, config: Config) -> Subgoa
         high=env.position_high,
         displacement=config.controller.subgoals_shown_as == "displacement",
         reach=config.manager.subgoal_range,
-        context=env.context_dim if isinstance(env, BatchEnvironment) else 0,
+        context=env.context_dim,
         sees_position=config.controller.sees_position,
     )

@@ -388,7 +388,7 @@ def test_an_unknown_option_is_told_with_what_is_allowed(name, allowed):
     ("keywords", "error", "message"),
     [
         ({"num_envs": 0}, ValueError, "num_envs must be at least 1, got 0"),
-        ({"threads": 0}, ValueError, "threads must be at least 1, or None for one a core, got 0"),
+        ({"threads": 0}, ValueError, "threads must be at least 1, or None for one per core, got 0"),
         ({"autoreset_mode": "Later"}, ValueError, "'Later'"),
         ({"render_mode": "human"}, ValueError, "render_mode must be None or one of ['rgb_array'], got 'human'"),
         ({"camera": "side"}, ValueError, "camera must be one of top, follow, map, got 'side'"),

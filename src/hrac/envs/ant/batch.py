@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from hrac.envs.ant import body
 from hrac.envs.ant.body import Wall
 from hrac.envs.base import BatchStep, SimulationError, checked_seeds, rows_of
+from hrac.spaces import Actions, Box
 
 Numbers: TypeAlias = NDArray[np.float64]
 Ids: TypeAlias = NDArray[np.int64]
@@ -43,7 +44,7 @@ class Definition(Protocol):
         ...
 
     def batch(self, num_envs: int, threads: int | None = None) -> "AntBatch":
-        """So many copies of it, on so many threads (None: one a core)."""
+        """This many copies of it, on this many threads (None: one per core)."""
         ...
 
 
@@ -58,8 +59,7 @@ class AntBatch(ABC):
     array of another shape, raises `ValueError` before anything moves.
     """
 
-    action_low = (-body.MAX_TORQUE,) * body.MOTORS
-    action_high = (body.MAX_TORQUE,) * body.MOTORS
+    actions: Actions = Box((-body.MAX_TORQUE,) * body.MOTORS, (body.MAX_TORQUE,) * body.MOTORS)
     position_low: tuple[float, ...]
     position_high: tuple[float, ...]
     context_dim = 0
@@ -69,7 +69,7 @@ class AntBatch(ABC):
         if num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, got {num_envs}")
         if threads is not None and threads < 1:
-            raise ValueError(f"threads must be at least 1, or None for one a core, got {threads}")
+            raise ValueError(f"threads must be at least 1, or None for one per core, got {threads}")
         self.num_envs, self.time_limit, self.sigma = num_envs, definition.time_limit, definition.sigma
         self.model = body.model(definition.walls)
         self.obs_dim = body.QPOS + body.QVEL + extras + 1

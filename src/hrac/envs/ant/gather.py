@@ -89,7 +89,7 @@ class AntGather:
         return self
 
     def batch(self, num_envs: int, threads: int | None = None) -> "GatherBatch":
-        """So many copies of it, on so many threads (None: one a core)."""
+        """This many copies of it, on this many threads (None: one per core)."""
         return GatherBatch(self, num_envs, threads)
 
 

@@ -170,7 +170,7 @@ def changed(definition: Any, changes: dict[str, Any]) -> Any:
 
 def spaces_of(batch: AntBatch) -> tuple[spaces.Space[Any], Any]:
     """The observation space and the action space of one copy."""
-    low, high = np.array(batch.action_low, np.float32), np.array(batch.action_high, np.float32)
+    low, high = (np.array(bound, np.float32) for bound in batch.actions)
     obs, position = (spaces.Box(-np.inf, np.inf, (size,), np.float64) for size in (batch.obs_dim, 2))
     if batch.context_dim == 0:
         return obs, spaces.Box(low, high)

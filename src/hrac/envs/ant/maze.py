@@ -38,7 +38,7 @@ class AntMaze(BlockMaze):
         return tuple(Wall((x, y, height), (edge, edge, height)) for x, y in centres)
 
     def batch(self, num_envs: int, threads: int | None = None) -> "MazeBatch":
-        """So many copies of it, on so many threads (None: one a core)."""
+        """This many copies of it, on this many threads (None: one per core)."""
         return MazeBatch(self, num_envs, threads)
 
 

@@ -26,7 +26,7 @@ from hrac.envs.ant.viewer import FPS, RENDER_MODES, Viewer
 
 
 class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
-    """Many ants in one task, in one simulation on `threads` threads (None: one a core); see `AntEnv` for the rest.
+    """Many ants in one task, in one simulation on `threads` threads (None: one per core); see `AntEnv` for the rest.
 
     Copy i is the same as an `AntEnv` that was reset with its seed: `reset(seed=s)` gives copy i the seed s + i.
     `autoreset_mode` is "NextStep" (Gymnasium's default), "SameStep" or "Disabled", with the meaning it has in Gymnasium;
