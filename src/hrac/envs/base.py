@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
 
+from hrac.errors import HracError
+
 State: TypeAlias = Any
 """A pytree of arrays that only its environment looks into."""
 
@@ -143,7 +145,7 @@ class BatchEnvironment(Protocol):
         ...
 
 
-class SimulationError(RuntimeError):
+class SimulationError(HracError, RuntimeError):
     """The physics of some copies broke down; the message names them."""
 
     def __init__(self, copies: Sequence[int]) -> None:
