@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from hrac.training.log import TIMING
+from hrac.folder.log import TIMING
 from hrac.view.curves import Curve, panel, read
 
 HERE = Path(__file__).parent

@@ -20,7 +20,8 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 assert "hrac" not in sys.modules, "the shape-checking hook must be installed before hrac is imported"
-install_import_hook(["hrac.adjacency", "hrac.agents", "hrac.envs", "hrac.nets", "hrac.training"], "beartype.beartype")
+ROOMS = ["hrac.adjacency", "hrac.agents", "hrac.envs", "hrac.folder", "hrac.nets", "hrac.training"]
+install_import_hook(ROOMS, "beartype.beartype")
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -10,8 +10,9 @@ import pytest
 import hrac
 from hrac.adjacency import network
 from hrac.agents import a2c, td3
-from hrac.training import log, loop
-from hrac.training.progress import Silent
+from hrac.folder import log
+from hrac.folder.progress import Silent
+from hrac.training import loop
 
 HAIRPIN = """\
 ########

@@ -12,8 +12,8 @@ import pytest
 import hrac
 from hrac.adjacency import network
 from hrac.agents import continuous, td3
-from hrac.training import log
-from hrac.training.progress import Silent
+from hrac.folder import log
+from hrac.folder.progress import Silent
 from hrac.training.state import DivergedError
 
 CORNER = """\

@@ -7,10 +7,11 @@ registers its environments with Gymnasium (docs/environments.md).
 from hrac.api import Evaluation, RunFolderError, evaluate, load, pretrained, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
-from hrac.training.checkpoint import CheckpointError
+from hrac.errors import HracError
+from hrac.folder.checkpoint import CheckpointError
+from hrac.folder.progress import Silent
 from hrac.training.loop import Outcome
 from hrac.training.policies import HostPolicy, Policy
-from hrac.training.progress import Silent
 
 _gym.register()
 
@@ -20,6 +21,7 @@ __all__ = [
     "ConfigError",
     "Evaluation",
     "HostPolicy",
+    "HracError",
     "Outcome",
     "Policy",
     "RunFolderError",

@@ -19,19 +19,21 @@ from numpy.typing import NDArray
 from hrac import config as configs
 from hrac.config import Config, ConfigError
 from hrac.envs.base import HostTask
+from hrac.errors import HracError
 from hrac.experiments import tasks
-from hrac.training import loop, playing, policies, progress, rounds
+from hrac.folder import progress
+from hrac.folder.files import write_atomic
+from hrac.folder.progress import Display
+from hrac.training import loop, playing, policies, rounds
 from hrac.training.collect import copy_seeds
-from hrac.training.files import write_atomic
 from hrac.training.loop import Outcome
 from hrac.training.policies import HostPolicy, Policy
-from hrac.training.progress import Display
 from hrac.training.streams import Stream
 
 PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
 
 
-class RunFolderError(ValueError):
+class RunFolderError(HracError, ValueError):
     """A folder that cannot be trained in or loaded from; the message says why and what to do."""
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from hrac import config as configs
 from hrac.config import Config, ConfigError
+from hrac.errors import HracError
 from hrac.settings import AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 USAGE = """usage: hrac COMMAND [options]
@@ -365,8 +366,6 @@ def _main(arguments: Sequence[str]) -> int:
         return 130
     except ValidationError as error:
         print(f"error: {configs.explain(error)}", file=sys.stderr)
-    except (ValueError, RuntimeError, OSError) as error:  # what this program raises on purpose, with a message to read
-        if type(error) in (ValueError, RuntimeError):
-            raise
+    except (HracError, OSError) as error:  # anything else is a bug: its traceback is wanted
         print(f"error: {error}", file=sys.stderr)
     return 2

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from hrac.errors import HracError
 from hrac.settings import STRICT, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 
-class ConfigError(ValueError):
+class ConfigError(HracError, ValueError):
     """A configuration that cannot be run; the message names each field and what it may be."""
 
 

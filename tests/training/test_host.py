@@ -13,11 +13,12 @@ from hrac.config import ConfigError, replace
 from hrac.envs.base import SimulationError
 from hrac.envs.point import PointBatch
 from hrac.experiments import bench_host, tasks
+from hrac.folder import checkpoint, log
+from hrac.folder.progress import Silent
 from hrac.nets import MLP
-from hrac.training import acting, checkpoint, collect, guards, log, playing
+from hrac.training import acting, collect, playing, stop
 from hrac.training.acting import forward
 from hrac.training.host import HostTraining, store
-from hrac.training.progress import Silent
 from hrac.training.state import DivergedError
 from hrac.training.streams import Stream
 
@@ -358,8 +359,8 @@ def _at(step):
 
 def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(guards.time, "monotonic", lambda: now[0])
-    deadline = guards.Deadline(1.0, rounds=2)
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    deadline = stop.Deadline(1.0, rounds=2)
     for seconds in (0.5, 5.0, 3.0):
         with deadline.measuring_round():
             now[0] += seconds
@@ -376,8 +377,8 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     with deadline.measuring_round():  # the 5 s are forgotten
         now[0] += 1.0
     assert not deadline.near(_at(1_500))
-    assert not guards.Deadline(None).near(_at(10**9))
-    resumed = guards.Deadline(1.0)
+    assert not stop.Deadline(None).near(_at(10**9))
+    resumed = stop.Deadline(1.0)
     with resumed.measuring_save(_at(1_000), reading=True):
         now[0] += 9.0  # writing may take 54
     assert resumed.near(_at(1_000))
@@ -386,7 +387,7 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
 def test_reading_a_checkpoint_tells_a_resumed_run_how_long_the_next_may_take(tmp_path, monkeypatch):
     _train(tmp_path / "run", steps=800)
     asked = []
-    monkeypatch.setattr(guards.Deadline, "near", lambda self, run: asked.append((self._save, self._saved_at, run.env_steps)))
+    monkeypatch.setattr(stop.Deadline, "near", lambda self, run: asked.append((self._save, self._saved_at, run.env_steps)))
     assert hrac.resume(tmp_path / "run", steps=880, display=Silent()).finished
     assert asked[0][0] > 0
     assert asked[0][1:] == (800, 800)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import jax
 import numpy as np
@@ -13,9 +12,10 @@ import pytest
 
 import hrac
 from hrac import api
-from hrac.training import guards, log, loop, rounds
+from hrac.folder import log
+from hrac.folder.progress import Silent
+from hrac.training import loop, rounds
 from hrac.training.device import DeviceTraining
-from hrac.training.progress import Silent
 
 LAYOUT = "#####\n#A..#\n###.#\n#G..#\n#####"
 TINY = {
@@ -108,7 +108,8 @@ def test_mapped_runs_equal_runs_alone(monkeypatch, tmp_path):
 
 KILLED = """
 import os, signal, sys, hrac
-from hrac.training import {module}
+from hrac.training import rounds
+from hrac.folder import checkpoint, log
 count = 0
 original = {target}
 def counting(*args, **kwargs):
@@ -121,25 +122,25 @@ def counting(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 {target} = counting
-from hrac.training.progress import Silent
+from hrac.folder.progress import Silent
 hrac.train("maze", steps=1600, seeds=2, out=sys.argv[1], display=Silent(), **{settings!r})
 """
 
 
 @pytest.mark.parametrize(
-    ("module", "target", "at", "before"),
+    ("target", "at", "before"),
     [
-        ("rounds", "rounds.wander_runs", 1, True),  # before anything is saved
-        ("rounds", "rounds.round_runs", 20, False),  # between two checkpoints
-        ("checkpoint", "checkpoint.write_atomic", 6, True),  # new policies without their checkpoint
-        ("checkpoint", "checkpoint.write_atomic", 6, False),  # right after a checkpoint
-        ("checkpoint", "checkpoint.write_atomic", 15, True),  # within the last of five saves
-        ("log", "log.RunLog.write", 8, False),  # metrics written that no checkpoint knows of
+        ("rounds.wander_runs", 1, True),  # before anything is saved
+        ("rounds.round_runs", 20, False),  # between two checkpoints
+        ("checkpoint.write_atomic", 6, True),  # new policies without their checkpoint
+        ("checkpoint.write_atomic", 6, False),  # right after a checkpoint
+        ("checkpoint.write_atomic", 15, True),  # within the last of five saves
+        ("log.RunLog.write", 8, False),  # metrics written that no checkpoint knows of
     ],
 )
-def test_a_killed_run_ends_as_if_it_had_not_been_killed(unbroken, tmp_path, module, target, at, before):
+def test_a_killed_run_ends_as_if_it_had_not_been_killed(unbroken, tmp_path, target, at, before):
     folder = tmp_path / "killed"
-    script = KILLED.format(module=module, target=target, at=at, before=before, settings=TINY)
+    script = KILLED.format(target=target, at=at, before=before, settings=TINY)
     process = subprocess.run([sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=False)
     assert process.returncode == -signal.SIGKILL, process.stderr
     outcome = hrac.resume(folder, display=Silent())
@@ -312,23 +313,6 @@ def test_a_cut_metrics_file_is_refused(tmp_path):
     (folder / "metrics.csv").write_text("seed,step,name,value\n")
     with pytest.raises(log.LogError, match="its checkpoint knows of"):
         hrac.resume(folder, display=Silent())
-
-
-def test_two_trainings_cannot_share_a_folder(tmp_path):
-    with guards.locked(tmp_path), pytest.raises(guards.BusyFolderError, match="another process"), guards.locked(tmp_path):
-        pass
-    with guards.locked(tmp_path):
-        pass
-
-
-def test_a_second_interruption_is_immediate():
-    with guards.interruptible() as interrupted:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
-        assert interrupted()
-        with pytest.raises(KeyboardInterrupt):  # noqa: PT012 (the signal may arrive in either line)
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.5)
 
 
 def test_tensorboard_reads_the_same_numbers_also_after_a_resume(tmp_path):

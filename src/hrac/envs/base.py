@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
 
 from hrac.spaces import Actions
+from hrac.errors import HracError
 
 State: TypeAlias = Any
 """A pytree of arrays that only its environment looks into."""
@@ -161,7 +162,7 @@ class BatchEnvironment(Protocol):
         ...
 
 
-class SimulationError(RuntimeError):
+class SimulationError(HracError, RuntimeError):
     """The physics of some copies broke down; the message names them."""
 
     def __init__(self, copies: Sequence[int]) -> None:

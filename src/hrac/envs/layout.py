@@ -5,11 +5,13 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from hrac.errors import HracError
+
 MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)], dtype=np.int32)
 """Up, down, left, right as changes of (row, column)."""
 
 
-class LayoutError(ValueError):
+class LayoutError(HracError, ValueError):
     """A layout that is no map; the message names the row and the character."""
 
 

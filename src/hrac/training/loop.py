@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 
 from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
-from hrac.training import checkpoint
-from hrac.training.checkpoint import CheckpointError
+from hrac.folder import checkpoint
+from hrac.folder.checkpoint import CheckpointError
+from hrac.folder.files import remove_leftovers
+from hrac.folder.lock import locked
+from hrac.folder.log import METRICS, Row, RunLog
+from hrac.folder.log import read as read_log
+from hrac.folder.progress import Display, Status
 from hrac.training.device import DeviceTraining
-from hrac.training.files import remove_leftovers
-from hrac.training.guards import Deadline, interruptible, locked
 from hrac.training.host import HostTraining
-from hrac.training.log import METRICS, Row, RunLog
-from hrac.training.log import read as read_log
-from hrac.training.progress import Display, Status
 from hrac.training.state import CHECKPOINT, DivergedError, Training
+from hrac.training.stop import Deadline, interruptible
 
 
 class Outcome(NamedTuple):

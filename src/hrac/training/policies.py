@@ -15,7 +15,7 @@ from hrac.agents.continuous import ActionBox
 from hrac.agents.hierarchy import AgentState
 from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
-from hrac.training import checkpoint
+from hrac.folder import checkpoint
 from hrac.training.acting import Actors, Hierarchy
 from hrac.training.spaces import subgoal_space
 

@@ -15,11 +15,13 @@ from hrac.adjacency.table import AdjacencyTable
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config, from_dict, to_dict
 from hrac.envs.base import KnownDistances
+from hrac.errors import HracError
+from hrac.folder import checkpoint
+from hrac.folder.checkpoint import CheckpointError
+from hrac.folder.log import Row, RunLog
 from hrac.settings import TrainingConfig
-from hrac.training import checkpoint, policies, replay, rounds
-from hrac.training.checkpoint import CheckpointError
+from hrac.training import policies, replay, rounds
 from hrac.training.evaluate import Mean
-from hrac.training.log import Row, RunLog
 from hrac.training.memory import TrajectoryMemory
 from hrac.training.rounds import Visited
 from hrac.training.streams import Stream
@@ -28,7 +30,7 @@ CHECKPOINT = "checkpoint.safetensors"
 Tree = TypeVar("Tree")
 
 
-class DivergedError(RuntimeError):
+class DivergedError(HracError, RuntimeError):
     """A number stopped being finite; the message says which, where and when."""
 
 

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from hrac.training import log
+from hrac.errors import HracError
+from hrac.folder import log
 
 
 class Curve(NamedTuple):
@@ -38,7 +39,7 @@ class Series(NamedTuple):
         return self.values.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(self.values.shape[1])
 
 
-class NoSuchMetricError(ValueError):
+class NoSuchMetricError(HracError, ValueError):
     """A metric that a run folder does not have; the message names those it has."""
 
 

@@ -13,12 +13,13 @@ from hrac.envs import palette
 from hrac.envs.ant import body
 from hrac.envs.ant.scene import Scene
 from hrac.envs.palette import rgba
+from hrac.errors import HracError
 
 _MAX_GEOMS = 2000
 _SPHERE, _CYLINDER = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CYLINDER
 
 
-class RenderingUnavailableError(RuntimeError):
+class RenderingUnavailableError(HracError, RuntimeError):
     """No OpenGL here; the message says what to do."""
 
 

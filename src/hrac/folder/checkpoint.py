@@ -16,14 +16,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_safetensors
 from safetensors.numpy import save as serialise
 
-from hrac.training.files import write_atomic
+from hrac.errors import HracError
+from hrac.folder.files import write_atomic
 
 VERSION = 1
 Arrays = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(HracError, ValueError):
     """A file that cannot be used; the message says which and why."""
 
 

@@ -12,7 +12,8 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from hrac.training.files import write_atomic
+from hrac.errors import HracError
+from hrac.folder.files import write_atomic
 
 METRICS = "metrics.csv"
 TIMING = "timing.csv"
@@ -29,7 +30,7 @@ class Row(NamedTuple):
     value: float
 
 
-class LogError(ValueError):
+class LogError(HracError, ValueError):
     """A log that cannot be read or does not fit its checkpoint; the message says how."""
 
 

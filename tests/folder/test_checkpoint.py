@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hrac.training import checkpoint
-from hrac.training.checkpoint import CheckpointError
-from hrac.training.files import write_atomic
+from hrac.folder import checkpoint
+from hrac.folder.checkpoint import CheckpointError
+from hrac.folder.files import write_atomic
 
 ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([True, False]), "empty": np.empty((0, 2), np.int64)}
 FACTS = {"env_steps": 200, "config": {"k": 10}}

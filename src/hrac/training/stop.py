@@ -1,33 +1,16 @@
-"""What keeps a run folder whole: one training at a time, and an orderly end when somebody asks for it."""
+"""When a training ends before its last step: somebody asks for it, or its minutes are over."""
 
 import contextlib
-import fcntl
 import math
 import signal
 import time
 from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Protocol, runtime_checkable
 
 WRITING_PER_READING = 6.0
 """A guess on the safe side: a process's first checkpoint takes several times as long to write as its last one to read."""
-
-
-class BusyFolderError(RuntimeError):
-    """A run folder in which another process trains."""
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a second training out of the folder. The lock ends with the process, however that ends."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyFolderError(f"{folder} is being trained in by another process") from None
-        yield
 
 
 @contextlib.contextmanager
