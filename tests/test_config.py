@@ -7,6 +7,7 @@ import pytest
 
 from hrac.config import USELESS, Config, ConfigError, field_names, from_dict, load, replace, to_dict
 from hrac.experiments.tasks import FAST, config_for, make_env
+from hrac.training.spaces import subgoal_space
 
 
 def value_of(config, name):
@@ -372,6 +373,26 @@ def test_a_field_that_the_task_has_no_use_for_is_refused(task, field, value):
         make_env(replace(config_for(task, "hrac"), {f"env.{field}": value}))
 
 
+@pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather"])
+def test_ants_can_be_penalised_for_a_fall(task):
+    config = replace(config_for(task, "hrac"), {"controller.fallen_penalty": 2.0})
+    space = subgoal_space(make_env(config).batch(1, 1), config)
+    upright, on_the_back = np.zeros(30), np.zeros(30)
+    upright[3], on_the_back[4] = 1.0, 1.0
+    assert not space.fallen(upright)
+    assert space.fallen(on_the_back)
+
+
+def test_a_penalty_for_falls_is_refused_where_nobody_can_fall():
+    config = replace(config_for("point-maze", "hrac"), {"controller.fallen_penalty": 2.0})
+    message = (
+        r"controller\.fallen_penalty must be 0 on point-maze, .*, got 2\. It is for: ant-maze, ant-maze-sparse, ant-gather$"
+    )
+    with pytest.raises(ConfigError, match=message):
+        make_env(config)
+    assert subgoal_space(make_env(config_for("point-maze", "hrac")).batch(1), config).fallen is None
+
+
 def test_the_noise_of_the_ants_is_a_setting():
     assert make_env(replace(config_for("ant-maze", "hrac"), {"env.sigma": 0.05})).sigma == 0.05
 
@@ -398,7 +419,14 @@ def test_the_learner_must_suit_the_task(task, right, other):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("manager.correction_candidates", 10), ("controller.sees_position", False), ("training.overlap", True)],
+    [
+        ("manager.correction_candidates", 10),
+        ("controller.sees_position", False),
+        ("controller.reward_scale", 0.2),
+        ("controller.fallen_penalty", 2.0),
+        ("controller.output_penalty", 1e-3),
+        ("training.overlap", True),
+    ],
 )
 def test_what_only_td3_levels_do_is_refused_elsewhere(field, value):
     with pytest.raises(ConfigError, match=rf'{field} must be .* where controller\.learner is "a2c"'):

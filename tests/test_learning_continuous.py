@@ -77,8 +77,8 @@ def _flipped_actor_loss(controller: bool, value: bool):
     """The actor loss with the sign of one term of one level flipped; only the manager's has a penalty."""
 
     def flip(original):
-        def loss(actor, critic, batch, actions, penalty, weight, with_value=True):
-            total, metrics = original(actor, critic, batch, actions, penalty, weight, with_value)
+        def loss(actor, critic, batch, actions, penalty, weight, *rest):
+            total, metrics = original(actor, critic, batch, actions, penalty, weight, *rest)
             if (penalty is None) is not controller:
                 return total, metrics
             too_far = weight * metrics.get("penalty", 0.0)

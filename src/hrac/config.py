@@ -121,6 +121,9 @@ TD3_ONLY = (
     "target_noise_sigma",
     "target_noise_clip",
     "critic_weight_decay",
+    "reward_scale",
+    "fallen_penalty",
+    "output_penalty",
     "ends_with_window",
     "updates_per_env_step",
 )

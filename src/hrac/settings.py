@@ -150,6 +150,17 @@ class ControllerConfig:
     critic_weight_decay: NonNegative = 1e-4
     """TD3: L2 penalty on the critics' parameters (published code)."""
 
+    reward_scale: Positive = 1.0
+    """TD3: multiplies the intrinsic reward, in the critics' targets only (paper: 1)."""
+
+    fallen_penalty: NonNegative = 0.0
+    """TD3: subtracted from the intrinsic reward of a step that ends with the agent on its back (ours). Only the ants can fall.
+    0: a fall costs nothing by itself (paper)."""
+
+    output_penalty: NonNegative = 0.0
+    """TD3: weight of the squared output of the actor before tanh, in the actor's loss (ours). It keeps actions away from the
+    limits, where tanh has no slope to learn by. 0: none (paper)."""
+
     ends_with_window: bool = False
     """TD3: whether nothing is bootstrapped past the last step of a subgoal's window (published code: on Gather)."""
 

@@ -8,7 +8,7 @@ from hrac.agents.continuous import ActionBox, Stretch
 from hrac.agents.hierarchy import manager_settings
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.agents.td3 import Settings, Transition
-from hrac.agents.windows import Trajectory
+from hrac.agents.windows import Trajectory, fall_costs
 from hrac.config import replace
 from hrac.experiments import tasks
 from hrac.nets import MLP
@@ -106,6 +106,16 @@ def test_a_step_of_the_controller_by_hand(ends_with_window):
     np.testing.assert_array_equal(steps.bootstrap, expected)
 
 
+def test_a_step_that_ends_on_the_back_costs_the_penalty():
+    """The steps end at 1, 3, 3.5 and 4, and 3, 1, 0.5 and 0 from the point 4; those beyond 3.2 are said to have fallen."""
+    space = LINE._replace(fallen=lambda obs: obs[..., 0] > 3.2)
+    cfg = replace(CONFIG, {"k": 2, "controller.fallen_penalty": 2.0})
+    trajectory = _trajectory((False, True, False, True))
+    np.testing.assert_allclose(fall_costs(trajectory, space, cfg)[2:], [0.0, 0.0, 2.0, 2.0])
+    steps = continuous.controller_transitions(trajectory, space, cfg)
+    np.testing.assert_allclose(steps.reward, [-3.0, -1.0, -2.5, -2.0])
+
+
 def test_nothing_is_bootstrapped_past_the_time_limit():
     trajectory = _trajectory((False, True, False, True), truncated=(False, True, False, False))
     steps = continuous.controller_transitions(trajectory, LINE, replace(CONFIG, {"k": 2}))
@@ -120,13 +130,15 @@ def test_both_levels_have_the_settings_of_the_configuration():
             "manager.critic_weight_decay": 2e-4,
             "manager.target_noise_sigma": 0.4,
             "manager.target_noise_clip": 0.6,
+            "controller.reward_scale": 0.2,
+            "controller.output_penalty": 1e-3,
             "controller.critic_weight_decay": 3e-4,
             "controller.target_noise_sigma": 0.5,
             "controller.target_noise_clip": 0.7,
         },
     )
     manager = Settings((300, 300), 1e-4, 1e-3, 0.005, 0.99, 0.3, 20.0, True, 2e-4, 0.4, 0.6)
-    controller = Settings((300, 300), 1e-4, 1e-3, 0.005, 0.95, 1.0, 0.0, True, 3e-4, 0.5, 0.7)
+    controller = Settings((300, 300), 1e-4, 1e-3, 0.005, 0.95, 0.2, 0.0, True, 3e-4, 0.5, 0.7, 1e-3)
     assert manager_settings(cfg) == manager
     assert continuous.controller_settings(cfg) == controller
 

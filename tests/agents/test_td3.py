@@ -63,6 +63,29 @@ def test_actor_loss_by_hand(with_value, eta, expected):
     np.testing.assert_allclose(metrics["penalty"], 3.0, rtol=1e-5)
 
 
+def _two_outputs(obs_to_first, second):
+    """An actor whose outputs are its observation times a number, and a constant."""
+    return MLP((jnp.array([[obs_to_first, 0.0]]),), (jnp.array([0.0, second]),))
+
+
+def test_the_output_penalty_by_hand():
+    # Outputs before tanh: (3, 1) from the observation 1, (-6, 1) from -2. Squares 9, 1, 36, 1: their mean is 47 / 4.
+    actor, obs = _two_outputs(3.0, 1.0), jnp.array([[1.0], [-2.0]])
+    np.testing.assert_allclose(td3.squared_output(actor, obs), 11.75)
+    batch = Transition(obs, jnp.zeros((2, 2)), jnp.zeros(2), obs, jnp.ones(2, bool))
+    square = SubgoalSpace(True, (0.0, 0.0), (1.0, 1.0))
+    loss, metrics = td3.actor_loss(actor, _constant(3, 7.0), batch, square, None, 0.0, True, 0.1)
+    np.testing.assert_allclose(loss, -7.0 + 0.1 * 11.75, rtol=1e-6)
+    assert metrics == {}
+
+
+def test_the_output_penalty_alone_draws_the_output_towards_zero():
+    cfg = CFG._replace(output_penalty=1.0)
+    batch, before = _windows(8, 1.0, 5.0, 1.0, True), td3.init(jax.random.key(0), 1, 1, cfg)
+    after, _ = td3.update_actor(before, batch, LINE, None, cfg, False)
+    assert td3.squared_output(after.actor, batch.obs) < td3.squared_output(before.actor, batch.obs)
+
+
 def _train(cfg, make_batch, updates=800, value_every=1, penalty=None):
     @jax.jit
     def run(state, keys):

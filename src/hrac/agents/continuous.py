@@ -69,10 +69,12 @@ def controller_settings(cfg: Config) -> Settings:
         critic_learning_rate=level.critic_learning_rate,
         soft_update_rate=level.soft_update_rate,
         discount=level.discount,
+        reward_scale=level.reward_scale,
         huber=True,
         critic_weight_decay=level.critic_weight_decay,
         target_noise_sigma=level.target_noise_sigma,
         target_noise_clip=level.target_noise_clip,
+        output_penalty=level.output_penalty,
     )
 
 

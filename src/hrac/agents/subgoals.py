@@ -3,7 +3,8 @@
 Goal space is the first coordinates of the observation: phi(s) = s[:dimensions], the agent's position.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,8 @@ class SubgoalSpace(NamedTuple):
     """Numbers at an observation's end that only the manager sees."""
     sees_position: bool = True
     """Whether the controller sees where it is."""
+    fallen: Callable[[Any], Any] | None = None
+    """Tells from an observation whether the agent lies on its back; None: the task cannot tell."""
 
     @property
     def dimensions(self) -> int:

@@ -2,7 +2,9 @@
 
     y = c r + gamma min_i Q'_i(s', pi'(s') + noise)         the second term only where something follows
     critics: error of both against y                        squared, or Huber
-    actor:  -Q_1(s, pi(s)) + w penalty(s, pi(s))            the manager's penalty is the adjacency loss (Eq. 12, 13)
+    actor:  -Q_1(s, pi(s)) + w penalty(s, pi(s)) + v z^2    the manager's penalty is the adjacency loss (Eq. 12, 13)
+
+z is the actor's output before it is squashed into an action; the paper has no such term (v = 0).
 
 Both critics, the actor and all slow copies are updated at every call; what differs between levels and tasks is in `Settings`.
 """
@@ -48,6 +50,7 @@ class Settings(NamedTuple):
     critic_weight_decay: float = 0.0
     target_noise_sigma: float = 0.0
     target_noise_clip: float = 0.0
+    output_penalty: float = 0.0
 
 
 class Transition(NamedTuple):
@@ -113,6 +116,11 @@ def value(critic: MLP, obs: Float[Array, " obs"], action: Float[Array, " action"
     return critic(jnp.concatenate([obs, action]))[0]
 
 
+def squared_output(actor: MLP, obs: Float[Array, "batch obs"]) -> Float[Array, ""]:
+    """Mean square of the actor's outputs, before they are squashed. It is large where actions are near their limits."""
+    return jnp.mean(jax.vmap(actor)(obs) ** 2)
+
+
 def critic_target(
     noise: Float[Array, " action"], state: TD3State, step: Transition, actions: Range, settings: Settings
 ) -> Float[Array, ""]:
@@ -143,8 +151,9 @@ def actor_loss(
     penalty: Penalty | None,
     penalty_weight: float,
     with_value: bool = True,
+    output_penalty: float = 0.0,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Minus the value of the action chosen, plus the weighted penalty on it."""
+    """Minus the value of the action chosen, plus the weighted penalty on it, plus that on the output it was made from."""
 
     def one(obs: Array) -> tuple[Array, Array]:
         action = act(actor, obs, actions)
@@ -153,7 +162,10 @@ def actor_loss(
 
     worth, penalised = jax.tree.map(jnp.mean, jax.vmap(one)(batch.obs))
     metrics = {} if penalty is None else {"penalty": penalised}
-    return -worth + penalty_weight * penalised, metrics
+    loss = -worth + penalty_weight * penalised
+    if output_penalty > 0:
+        loss = loss + output_penalty * squared_output(actor, batch.obs)
+    return loss, metrics
 
 
 def update_critics(
@@ -174,9 +186,9 @@ def update_actor(
     state: TD3State, batch: Transition, actions: Range, penalty: Penalty | None, settings: Settings, with_value: bool = True
 ) -> tuple[TD3State, Metrics]:
     """One gradient step of the actor, with its value term or without; none if no term is left."""
-    arguments = (state.actor, state.critics[0], batch, actions, penalty, settings.penalty_weight, with_value)
-    grads, metrics = jax.grad(actor_loss, has_aux=True)(*arguments)
-    if with_value or settings.penalty_weight > 0:
+    weights = (settings.penalty_weight, with_value, settings.output_penalty)
+    grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, state.critics[0], batch, actions, penalty, *weights)
+    if with_value or settings.penalty_weight > 0 or settings.output_penalty > 0:
         actor, actor_opt = descend(_actor_optimiser(settings), grads, state.actor_opt, state.actor)
         state = state._replace(actor=actor, actor_opt=actor_opt)
     return state, metrics

@@ -85,7 +85,10 @@ def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -
 
 
 def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, " time"]:
-    """1 where a step reached the subgoal it was taken for, else 0; or minus the distance at which it left it."""
+    """1 where a step reached the subgoal it was taken for, else 0; or minus the distance at which it left it.
+
+    A step that ends with the agent on its back has `controller.fallen_penalty` less.
+    """
 
     def one(step: Trajectory) -> Array:
         target, after = space.target(step.subgoal, space.phi(step.obs)), space.phi(step.next_obs)
@@ -93,4 +96,11 @@ def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) 
             return -jnp.linalg.norm(target - after)
         return reached(target, after, cfg.controller.reach_radius).astype(jnp.float32)
 
-    return jax.vmap(one)(trajectory)
+    rewards = jax.vmap(one)(trajectory)
+    return rewards if cfg.controller.fallen_penalty == 0 else rewards - fall_costs(trajectory, space, cfg)
+
+
+def fall_costs(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, " time"]:
+    """What lying on its back costs the controller: the penalty for each step that ends so, else 0."""
+    assert space.fallen is not None, "a task whose agent cannot fall has no penalty for it (`tasks.make_env` sees to that)"
+    return jnp.where(space.fallen(trajectory.next_obs), cfg.controller.fallen_penalty, 0.0)

@@ -123,6 +123,9 @@ class BatchEnvironment(Protocol):
 
     A copy's fate depends on its own seed and actions only. `ids` names copies by number, in order, or by a mask of all
     (`rows_of`). Stepping on after an episode's end must work: random behaviour does not care for ends.
+
+    An environment whose agent can fall may also have `fallen`, a function from observations (..., obs) to whether the agent
+    lies on its back (...), for NumPy and JAX alike.
     """
 
     num_envs: int

@@ -184,7 +184,17 @@ def make_env(config: Config) -> Environment | HostTask:
     wanted = "td3" if isinstance(world, HostTask) else "a2c"
     if config.controller.learner != wanted:
         raise ConfigError(f"controller.learner must be {wanted!r} on {config.task}, got {config.controller.learner!r}")
+    if (penalty := config.controller.fallen_penalty) > 0 and not _can_fall(world):
+        able = ", ".join(name for name, row in TASKS.items() if _can_fall(row.make({})))
+        raise ConfigError(
+            f"controller.fallen_penalty must be 0 on {config.task}, where nobody can fall, got {penalty:g}. It is for: {able}"
+        )
     return world
+
+
+def _can_fall(world: Environment | HostTask) -> bool:
+    """Whether a task can tell that its agent lies on its back."""
+    return isinstance(world, HostTask) and hasattr(world.batch(1, 1), "fallen")
 
 
 def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config:

@@ -15,4 +15,5 @@ def subgoal_space(env: Environment | BatchEnvironment, config: Config) -> Subgoa
         reach=config.manager.subgoal_range,
         context=env.context_dim,
         sees_position=config.controller.sees_position,
+        fallen=getattr(env, "fallen", None),
     )

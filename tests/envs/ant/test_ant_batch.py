@@ -5,11 +5,13 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import jaxtyping
 import mujoco
 import numpy as np
 import pytest
 
+from hrac.envs.ant.body import fallen
 from hrac.envs.ant.gather import AntGather
 from hrac.envs.ant.maze import SPARSE, AntMaze
 from hrac.envs.base import BatchEnvironment, SimulationError
@@ -186,6 +188,17 @@ def test_seeds_can_be_as_large_as_the_message_says():
     obs = batch.reset(seeds=[2**63 - 1, 2**63 - 2])
     np.testing.assert_array_equal(batch.seeds, [2**63 - 1, 2**63 - 2])
     assert (obs[0, :29] != obs[1, :29]).all()
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_an_ant_has_fallen_when_its_upward_axis_points_down(xp):
+    """Turned about x by an angle a, the quaternion is (cos a/2, sin a/2, 0, 0) and the axis points up by cos a."""
+    angles = np.radians([[0.0, 60.0, 89.0], [91.0, 135.0, 180.0]])
+    obs = np.zeros((2, 3, 30))
+    obs[..., 3], obs[..., 4] = np.cos(angles / 2), np.sin(angles / 2)
+    np.testing.assert_array_equal(fallen(xp.asarray(obs)), [[False] * 3, [True] * 3])
+    about_y = obs[..., [0, 1, 2, 3, 5, 4]]
+    np.testing.assert_array_equal(fallen(xp.asarray(about_y)), [[False] * 3, [True] * 3])
 
 
 def test_an_episode_starts_near_the_default_pose():

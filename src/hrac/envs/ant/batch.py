@@ -63,6 +63,7 @@ class AntBatch(ABC):
     position_low: tuple[float, ...]
     position_high: tuple[float, ...]
     context_dim = 0
+    fallen = staticmethod(body.fallen)
     time_scale: float
 
     def __init__(self, definition: Definition, num_envs: int, threads: int | None = None, extras: int = 0) -> None:

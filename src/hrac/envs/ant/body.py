@@ -9,9 +9,11 @@ from importlib import resources
 from typing import NamedTuple
 
 import mujoco
+from jaxtyping import Bool, Float
 
 from hrac.envs import palette
 from hrac.envs.palette import rgba
+from hrac.spaces import AnyArray
 
 FRAME_SKIP = 5
 """Physics steps of one environment step."""
@@ -31,6 +33,15 @@ class Wall(NamedTuple):
 
     centre: tuple[float, float, float]
     half_size: tuple[float, float, float]
+
+
+def fallen(obs: Float[AnyArray, "*n obs"]) -> Bool[AnyArray, "*n"]:
+    """Whether ants lie on their backs, by their observations. For NumPy and JAX alike.
+
+    Numbers 3 to 6 of an observation are the torso's quaternion (w, x, y, z), of which 1 - 2 (x^2 + y^2) is how far up the
+    torso's own upward axis points: 1 upright, 0 on its side, -1 on its back. The height does not tell.
+    """
+    return 1 - 2 * (obs[..., 4] ** 2 + obs[..., 5] ** 2) < 0
 
 
 def model(walls: Iterable[Wall]) -> mujoco.MjModel:
