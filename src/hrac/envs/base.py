@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
 
-from hrac.spaces import Actions
 from hrac.errors import HracError
+from hrac.spaces import Actions
 
 State: TypeAlias = Any
 """A pytree of arrays that only its environment looks into."""

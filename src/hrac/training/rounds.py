@@ -73,8 +73,9 @@ def round_(
 
     def learn(agent: AgentState) -> tuple[AgentState, dict[str, Array]]:
         updates = cfg.training.round_env_steps // cfg.k
-        batches = replay.sample(key_learn, buffer, (updates, cfg.manager.batch_size))
-        return hierarchy.learn(jax.random.fold_in(key_learn, 1), agent, steps, batches, space, cfg)
+        _, key_windows, key_update = jax.random.split(key_learn, 3)
+        batches = replay.sample(key_windows, buffer, (updates, cfg.manager.batch_size))
+        return hierarchy.learn(jax.random.split(key_update)[1], agent, steps, batches, space, cfg)
 
     agent, metrics = learn_if_ready(learn, run.agent, ready, learning, axis)
     metrics |= acting_metrics(collected, run.agent, env, space, cfg)
