@@ -20,7 +20,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 assert "hrac" not in sys.modules, "the shape-checking hook must be installed before hrac is imported"
-ROOMS = ["hrac.adjacency", "hrac.agents", "hrac.envs", "hrac.folder", "hrac.nets", "hrac.training"]
+ROOMS = ["hrac.adjacency", "hrac.agents", "hrac.envs", "hrac.folder", "hrac.nets", "hrac.training", "hrac.worlds"]
 install_import_hook(ROOMS, "beartype.beartype")
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,8 +10,8 @@ from hrac.envs import gym as _gym
 from hrac.errors import HracError
 from hrac.folder.checkpoint import CheckpointError
 from hrac.folder.progress import Silent
-from hrac.training.loop import Outcome
-from hrac.training.policies import HostPolicy, Policy
+from hrac.training.policies import Policy
+from hrac.training.session import Outcome
 
 _gym.register()
 
@@ -20,7 +20,6 @@ __all__ = [
     "Config",
     "ConfigError",
     "Evaluation",
-    "HostPolicy",
     "HracError",
     "Outcome",
     "Policy",

@@ -12,23 +12,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hrac import config as configs
 from hrac.config import Config, ConfigError
-from hrac.envs.base import HostTask
 from hrac.errors import HracError
 from hrac.experiments import tasks
 from hrac.folder import progress
 from hrac.folder.files import write_atomic
 from hrac.folder.progress import Display
-from hrac.training import loop, playing, policies, rounds
-from hrac.training.collect import copy_seeds
-from hrac.training.loop import Outcome
-from hrac.training.policies import HostPolicy, Policy
-from hrac.training.streams import Stream
+from hrac.training import policies, session
+from hrac.training.policies import Policy
+from hrac.training.session import Outcome
 
 PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
 
@@ -73,7 +69,7 @@ def run(config: Config, out: str | Path | None = None, display: Display | None =
         raise RunFolderError(f"{folder} is a file, a folder is needed")
     folder.mkdir(parents=True, exist_ok=True)
     _write_config(folder, config)
-    return loop.train(config, env, folder, display or progress.display(config.training.total_env_steps), minutes=minutes)
+    return session.train(config, env, folder, display or progress.display(config.training.total_env_steps), minutes=minutes)
 
 
 def resume(
@@ -85,7 +81,7 @@ def resume(
     config = read_config(folder)
     if steps is not None and steps != config.training.total_env_steps:
         config = configs.replace(config, {"training.total_env_steps": steps})
-        reached = loop.steps_reached(folder)
+        reached = session.steps_reached(folder)
         if steps < reached:
             raise RunFolderError(f"{folder} is already at step {reached:,}: --steps must be at least that, got {steps:,}")
     env = tasks.make_env(config)
@@ -95,7 +91,7 @@ def resume(
         about = json.loads((folder / "config.json").read_text()) | {"config": configs.to_dict(config)}
         _write_json(folder / "config.json", about)
 
-    return loop.train(config, env, folder, shown, resume=True, minutes=minutes, begun=begun)
+    return session.train(config, env, folder, shown, resume=True, minutes=minutes, begun=begun)
 
 
 def _check_minutes(minutes: float | None) -> None:
@@ -110,7 +106,7 @@ def read_config(folder: Path) -> Config:
     return configs.load(folder / "config.json")
 
 
-def load(source: str | Path, seed: int | None = None) -> Policy | HostPolicy:
+def load(source: str | Path, seed: int | None = None) -> Policy:
     """The policy of a run folder (of its first seed unless another is named) or of a policy file."""
     path = Path(source)
     if path.is_dir():
@@ -127,9 +123,7 @@ def load(source: str | Path, seed: int | None = None) -> Policy | HostPolicy:
     arrays, config, trained_seed = policies.read(path)
     if seed is not None and seed != trained_seed:
         raise RunFolderError(f"{path} is the policy of seed {trained_seed}, not of {seed}")
-    world = tasks.make_env(config)
-    form = HostPolicy if isinstance(world, HostTask) else Policy
-    return form(arrays, path, world, config, trained_seed)  # type: ignore[arg-type]
+    return Policy(arrays, path, tasks.make_env(config), config, trained_seed)
 
 
 def pretrained(task: str) -> Path:
@@ -172,28 +166,10 @@ def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, r
     results = []
     for one in seeds:
         policy = load(path, one)
-        if isinstance(policy, HostPolicy):
-            sums = _play_on_host(policy, episodes, random_seed)
-        else:
-            sums = _play_on_device(policy, episodes, random_seed)
+        sums = policy.player.evaluate(episodes, random_seed)
         means = {name: float(total.sum() / weight.sum()) for name, (total, weight) in sums.items()}
         results.append(Evaluation(policy.seed, episodes, sums["eval/return"][0], means))
     return results
-
-
-def _play_on_device(policy: Policy, episodes: int, random_seed: int) -> dict[str, NDArray[np.float64]]:
-    """Totals and weights (2, episodes) by name."""
-    agents = jax.tree.map(lambda leaf: leaf[None], policy.agent)
-    static = {"env": policy.env, "space": policy.space, "cfg": policy.config}
-    played = rounds.evaluate_runs(jax.random.key(random_seed)[None], agents, jnp.asarray(0), episodes, **static)
-    return {name: np.asarray(jnp.stack(both), np.float64)[:, 0] for name, both in played.items()}
-
-
-def _play_on_host(policy: HostPolicy, episodes: int, random_seed: int) -> dict[str, NDArray[np.float64]]:
-    """Totals and weights (2, episodes) by name."""
-    seeds = copy_seeds((random_seed,), episodes, Stream.EVAL)
-    played = playing.play(policy.task.evaluation(), policy.hierarchy, policy.actors, seeds, policy.config)
-    return {name: both[:, 0] for name, both in played.items()}
 
 
 def _new_folder(config: Config) -> Path:

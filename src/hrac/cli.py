@@ -22,7 +22,7 @@ USAGE = """usage: hrac COMMAND [options]
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
   curves RUN... draw learning curves, runs of one folder as one curve
   list          the tasks, with their presets, and the methods there are
-  bench WHAT    measure speed: a task, or "adjacency"; of ants alone: hrac bench ant-maze --env-only
+  bench TASK    measure the speed of training
 
 `hrac COMMAND --help` explains a command's options."""
 
@@ -196,8 +196,7 @@ class PictureOptions:
 def picture(arguments: Sequence[str]) -> int:
     """`hrac picture`."""
     from hrac import api
-    from hrac.training.policies import HostPolicy
-    from hrac.view import episode, host_episode
+    from hrac.view import episode
 
     options = tyro.cli(PictureOptions, args=arguments, prog="hrac picture")
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
@@ -206,10 +205,7 @@ def picture(arguments: Sequence[str]) -> int:
     beside = Path() if options.pretrained else options.run if options.run.is_dir() else options.run.parent
     path = options.out or beside / "picture.png"
     _check_picture(path)
-    if isinstance(policy, HostPolicy):
-        host_episode.draw(policy, path, options.episode)
-    else:
-        episode.draw(policy, path, options.episode)
+    episode.draw(policy, path, options.episode)
     print(f"drawn: {path}")
     return 0
 
@@ -278,18 +274,16 @@ def list_(arguments: Sequence[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class BenchOptions:
-    """Measure speed and memory."""
+    """Measure the speed of training, compilation apart, and its memory."""
 
-    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK|adjacency")]
-    """A task: training, compilation apart. "adjacency": the table and its training with 100,000 explored cells."""
+    task: tyro.conf.Positional[str]
+    """A name from `hrac list`."""
     preset: str = "paper"
     """As in `hrac train`."""
-    env_only: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Only the environment, stepped at random, beside the physics alone (ant-maze, ant-maze-sparse, ant-gather)."""
     seeds: int = 1
     """Runs trained at once."""
-    rounds: int | None = None
-    """Rounds to measure (default: 100, of ants 20)."""
+    rounds: int = 20
+    """Rounds to measure."""
     envs_per_run: int | None = None
     """Copies for each seed (default: as the preset says)."""
     env_threads: int | None = None
@@ -302,7 +296,7 @@ def bench(arguments: Sequence[str]) -> int:
     """`hrac bench`."""
     options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
     for name in ("seeds", "rounds"):
-        if (value := getattr(options, name)) is not None and value < 1:
+        if (value := getattr(options, name)) < 1:
             raise ConfigError(f"--{name} must be at least 1, got {value}")
     for line in _bench_lines(options):
         print(line, flush=True)
@@ -310,12 +304,8 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 def _bench_lines(options: BenchOptions) -> Iterator[str]:
-    from hrac.experiments import bench, bench_ants, bench_host, tasks
+    from hrac.experiments import bench, tasks
 
-    if options.env_only or options.what == "adjacency":
-        if dataclasses.replace(options, env_only=False) != BenchOptions(options.what):
-            raise ConfigError(f"{'--env-only' if options.env_only else options.what} has no use for other options")
-        return bench_ants.environment(options.what) if options.env_only else bench.adjacency()
     asked = {
         "seeds": configs.seed_range(options.seeds),
         "training.envs_per_run": options.envs_per_run,
@@ -323,10 +313,8 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
         "training.overlap": options.overlap or None,
     }
     changes = {name: value for name, value in asked.items() if value is not None}
-    config = configs.replace(tasks.config_for(options.what, preset=options.preset), changes)
-    if config.controller.learner == "td3":
-        return bench_host.training(config, options.rounds or 20)
-    return bench.training(config, options.rounds or 100)
+    config = configs.replace(tasks.config_for(options.task, preset=options.preset), changes)
+    return bench.training(config, options.rounds)
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {

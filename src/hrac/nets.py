@@ -1,25 +1,31 @@
-"""The one network everything is made of: a multilayer perceptron with array leaves only.
+"""The one network everything is made of: a multilayer perceptron, for NumPy and JAX alike.
 
-Array-only leaves let plain `jax.vmap`, `lax.scan` and `jax.grad` take it as any other pytree.
+It is a pytree of arrays only, so plain `jax.vmap`, `lax.scan` and `jax.grad` take it as any other pytree.
 """
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
+import numpy as np
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
+
+from hrac.spaces import AnyArray
 
 Params = TypeVar("Params")
 
 
-class MLP(eqx.Module):
-    """Linear layers with ReLU between them; the last one is linear."""
+class MLP(NamedTuple):
+    """Linear layers with ReLU between them; the last one is linear.
 
-    weights: tuple[Float[Array, "_ _"], ...]  # each (inputs, outputs)
-    biases: tuple[Float[Array, " _"], ...]
+    Inputs are (..., in). The networks of several runs, stacked along a leading axis, take inputs (runs, ..., in).
+    """
+
+    weights: tuple[Float[AnyArray, "*runs _ _"], ...]
+    """Each (inputs, outputs)."""
+    biases: tuple[Float[AnyArray, "*runs _"], ...]
 
     @classmethod
     def init(cls, key: PRNGKeyArray, sizes: Sequence[int]) -> "MLP":
@@ -32,19 +38,31 @@ class MLP(eqx.Module):
             biases.append(jax.random.uniform(key_bias, (fan_out,), minval=-bound, maxval=bound))
         return cls(tuple(weights), tuple(biases))
 
-    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
-        """The output for one input."""
+    def __call__(self, x: Float[AnyArray, "*n in"]) -> Float[AnyArray, "*n out"]:
+        """The outputs for inputs."""
         return self.after_first(self.first(x))
 
-    def first(self, x: Float[Array, " in"]) -> Float[Array, " sums"]:
+    def first(self, x: Float[AnyArray, "*n in"]) -> Float[AnyArray, "*n sums"]:
         """The first layer's sums."""
-        return x @ self.weights[0] + self.biases[0]
+        return _linear(x, self.weights[0], self.biases[0])
 
-    def after_first(self, sums: Float[Array, " sums"]) -> Float[Array, " out"]:
-        """The output, from the first layer's sums."""
+    def after_first(self, sums: Float[AnyArray, "*n sums"]) -> Float[AnyArray, "*n out"]:
+        """The outputs, from the first layer's sums."""
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            sums = jax.nn.relu(sums) @ weight + bias
+            sums = _linear(_relu(sums), weight, bias)
         return sums
+
+
+def _linear(x: AnyArray, weight: AnyArray, bias: AnyArray) -> AnyArray:
+    runs = weight.shape[:-2]
+    rows = x.reshape(*runs, -1, x.shape[-1]) if runs and x.ndim > 3 else x
+    between = (1,) * (rows.ndim - bias.ndim)  # a run's bias is the same for all of its inputs
+    sums = rows @ weight + bias.reshape(*runs, *between, bias.shape[-1])
+    return sums.reshape(*x.shape[:-1], -1)
+
+
+def _relu(x: AnyArray) -> AnyArray:
+    return np.maximum(x, 0.0) if isinstance(x, np.ndarray) else jax.nn.relu(x)
 
 
 def soft_update(target: Params, source: Params, rate: float) -> Params:
@@ -59,3 +77,5 @@ def descend(
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its integer step count
         updates, opt_state = optimiser.update(grads, opt_state, params)
     return optax.apply_updates(params, updates), opt_state
+
+

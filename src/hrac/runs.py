@@ -4,26 +4,39 @@ A run is one seed. Pytrees of several runs have a leading run axis. Several runs
 mapped at all, because on a CPU the batched matrix products of a mapped program are slower than plain ones.
 """
 
-import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool
+import numpy as np
 
-RUNS = "runs"
-"""Name of the mapped axis."""
+Tree = TypeVar("Tree")
 
 
 def over_runs(function: Callable[..., Any], *trees: Any) -> Any:
-    """Map `function(axis, *trees)` over the leading run axis; `axis` is its name, or None for a single run."""
+    """Map `function(*trees)` over the leading run axis."""
     if jax.tree.leaves(trees)[0].shape[0] == 1:
-        result = function(None, *jax.tree.map(lambda leaf: leaf[0], trees))
+        result = function(*jax.tree.map(lambda leaf: leaf[0], trees))
         return jax.tree.map(lambda leaf: leaf[None], result)
-    return jax.vmap(functools.partial(function, RUNS), axis_name=RUNS)(*trees)
+    return jax.vmap(function)(*trees)
 
 
-def anywhere(flag: Bool[Array, ""], axis: str | None) -> Bool[Array, ""]:
-    """Whether a flag is up in any of the runs mapped over `axis`: one answer for all, so that `cond` can skip work."""
-    return flag if axis is None else jax.lax.psum(flag.astype(jnp.int32), axis) > 0
+class Parts:
+    """How the runs of a training are divided among programs.
+
+    On an accelerator all runs are one part, mapped together. On a CPU each run is a part of its own: that is no slower, and
+    makes a seed's numbers the same whatever other seeds are trained beside it.
+    """
+
+    def __init__(self, runs: int) -> None:
+        size = 1 if jax.default_backend() == "cpu" else runs
+        self.slices = [slice(start, start + size) for start in range(0, runs, size)]
+
+    def split(self, tree: Tree) -> list[Tree]:
+        """The parts of a pytree of all runs."""
+        return [jax.tree.map(lambda leaf, p=part: leaf[p], tree) for part in self.slices]
+
+
+def join(parts: Sequence[Tree]) -> Tree:
+    """One pytree for all runs."""
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

@@ -172,6 +172,10 @@ class ControllerConfig:
 class AdjacencyConfig:
     """What is near what: the k-step relation and the network distilled from it (Table 3)."""
 
+    source: Literal["table", "oracle", "trajectories", "none"] = "table"
+    """Where labelled pairs come from: the k-step relation of what was explored (paper), the environment's true distances, or
+    stored trajectories directly. "none": adjacency is not learned and constrains nothing."""
+
     epsilon: Positive = 1.0
     """epsilon_k of Eq. 11: adjacent cells are drawn within this embedding distance."""
 

@@ -51,7 +51,8 @@ class Discrete(NamedTuple):
 
     def choose(self, raw: Float[AnyArray, "*n action"], noise: AnyArray | None) -> Int[AnyArray, "*n"]:
         """The action. With Gumbel noise on the logits this is a draw from their softmax, without it the likeliest."""
-        return raw.__array_namespace__().argmax(raw if noise is None else raw + noise, axis=-1)
+        xp = raw.__array_namespace__()
+        return xp.argmax(raw if noise is None else raw + noise, axis=-1).astype(xp.int32)
 
 
 Actions: TypeAlias = Box | Discrete

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from hrac.nets import MLP, descend
 from hrac.settings import AdjacencyConfig
+from hrac.spaces import AnyArray
 
 
 class AdjacencyState(NamedTuple):
@@ -21,10 +22,10 @@ class AdjacencyState(NamedTuple):
 class PairBatch(NamedTuple):
     """Pairs of positions, whether each is adjacent, and its weight in the mean."""
 
-    first: Float[Array, "*n goal"]
-    second: Float[Array, "*n goal"]
-    adjacent: Bool[Array, "*n"]
-    weight: Float[Array, "*n"]
+    first: Float[AnyArray, "*n goal"]
+    second: Float[AnyArray, "*n goal"]
+    adjacent: Bool[AnyArray, "*n"]
+    weight: Float[AnyArray, "*n"]
 
 
 def optimiser(cfg: AdjacencyConfig) -> optax.GradientTransformation:
@@ -38,8 +39,11 @@ def init(key: PRNGKeyArray, dimensions: int, cfg: AdjacencyConfig) -> AdjacencyS
     return AdjacencyState(embedding, optimiser(cfg).init(embedding))
 
 
-def distance(embedding: MLP, first: Float[Array, " goal"], second: Float[Array, " goal"]) -> Float[Array, ""]:
-    """|| psi(g1) - psi(g2) ||, the one learned distance: below epsilon within k steps, above epsilon + delta beyond."""
+def distance(embedding: MLP, first: Float[AnyArray, "*m goal"], second: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n"]:
+    """|| psi(g1) - psi(g2) ||, the one learned distance: below epsilon within k steps, above epsilon + delta beyond.
+
+    For NumPy and JAX alike, on trailing axes; `first` may have axes of length 1 where `second` has more.
+    """
     return _norm(embedding(first) - embedding(second))
 
 
@@ -64,12 +68,13 @@ def accuracy(
     embedding: MLP, cells: Float[Array, "cells goal"], truth: Bool[Array, "cells cells"], threshold: float
 ) -> Float[Array, ""]:
     """Share of the pairs of different cells whose judged adjacency is the true one."""
-    points = jax.vmap(embedding)(cells)
-    apart = jax.vmap(jax.vmap(lambda a, b: _norm(a - b), (None, 0)), (0, None))(points, points)
+    points = embedding(cells)
+    apart = _norm(points[:, None] - points[None, :])
     right = ((apart < threshold) == truth) & ~jnp.eye(len(cells), dtype=bool)
     return jnp.sum(right.astype(jnp.float32)) / (len(cells) * (len(cells) - 1))
 
 
-def _norm(x: Float[Array, " n"]) -> Float[Array, ""]:
+def _norm(x: Float[AnyArray, "*n embedding"]) -> Float[AnyArray, "*n"]:
     # The small constant keeps the gradient finite where a pair coincides.
-    return jnp.sqrt(jnp.sum(x * x) + 1e-12)
+    xp = x.__array_namespace__()
+    return xp.sqrt(xp.sum(x * x, axis=-1) + 1e-12)

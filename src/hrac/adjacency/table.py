@@ -42,6 +42,25 @@ class AdjacencyTable:
         table.pairs = pairs
         return table
 
+    @classmethod
+    def from_distances(
+        cls, k: int, cell_size: float, positions: NDArray[np.number], distances: NDArray[np.integer]
+    ) -> "AdjacencyTable":
+        """The true relation of positions (n, dimensions), given the steps from each to each (n, n).
+
+        Two cells are adjacent if there are at most k steps from either to the other.
+        """
+        table = cls(k, cell_size, positions.shape[1])
+        ids = table._index_of(table.cell_of(positions))
+        first, second = np.nonzero((distances <= k) & (distances >= 0))
+        different = ids[first] != ids[second]
+        table.pairs = np.unique(_encode(ids[first][different], ids[second][different]))
+        return table
+
+    def explore(self, positions: NDArray[np.floating]) -> None:
+        """Add the cells of positions, without saying what is adjacent."""
+        self._index_of(self.cell_of(positions))
+
     def cell_of(self, positions: NDArray[np.floating]) -> Cells:
         """The cell around each position: cell c spans [c - 1/2, c + 1/2) cell sizes in each dimension."""
         return np.floor(np.asarray(positions, dtype=np.float64) / self.cell_size + 0.5).astype(np.int64)

@@ -20,8 +20,8 @@ Metrics = dict[str, Array]
 class ControllerStep(NamedTuple):
     """One step of the controller: what it saw, did and then earned until its window's end."""
 
-    obs: Float[Array, "*n obs"]
-    subgoal: Float[Array, "*n goal"]
+    seen: Float[Array, "*n seen"]
+    """Its input: the observation as far as it may see it, then the subgoal."""
     action: Int[Array, "*n"]
     ret: Float[Array, "*n"]
     valid: Bool[Array, "*n"]
@@ -36,21 +36,16 @@ class A2CState(NamedTuple):
     opt_state: optax.OptState
 
 
-def init(key: PRNGKeyArray, obs_dim: int, goal_dim: int, num_actions: int, cfg: ControllerConfig) -> A2CState:
+def init(key: PRNGKeyArray, inputs: int, num_actions: int, cfg: ControllerConfig) -> A2CState:
     """Untrained networks."""
     key_actor, key_critic = jax.random.split(key)
-    actor = MLP.init(key_actor, (obs_dim + goal_dim, *cfg.hidden, num_actions))
-    critic = MLP.init(key_critic, (obs_dim + goal_dim, *cfg.hidden, 1))
+    actor = MLP.init(key_actor, (inputs, *cfg.hidden, num_actions))
+    critic = MLP.init(key_critic, (inputs, *cfg.hidden, 1))
     return A2CState(actor, critic, _optimiser(cfg).init((actor, critic)))
 
 
 def _optimiser(cfg: ControllerConfig) -> optax.GradientTransformation:
     return optax.adam(cfg.learning_rate)
-
-
-def logits(actor: MLP, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, " actions"]:
-    """Unnormalised log-probabilities of the actions."""
-    return actor(jnp.concatenate([obs, subgoal]))
 
 
 def returns_to_window_end(
@@ -71,8 +66,8 @@ def loss(networks: tuple[MLP, MLP], steps: ControllerStep, cfg: ControllerConfig
     actor, critic = networks
 
     def one(step: ControllerStep) -> tuple[Array, Array, Array]:
-        log_probs = jax.nn.log_softmax(logits(actor, step.obs, step.subgoal))
-        advantage = step.ret - critic(jnp.concatenate([step.obs, step.subgoal]))[0]
+        log_probs = jax.nn.log_softmax(actor(step.seen))
+        advantage = step.ret - critic(step.seen)[0]
         entropy = -jnp.sum(jnp.exp(log_probs) * log_probs)
         return -jax.lax.stop_gradient(advantage) * log_probs[step.action], advantage**2, entropy
 

@@ -1,18 +1,21 @@
 """What a subgoal means: its range, the point it asks for, how it changes between proposals, and when it is reached.
 
-Goal space is the first coordinates of the observation: phi(s) = s[:dimensions], the agent's position.
+Goal space is the first coordinates of the observation: phi(s) = s[:goal_dim], the agent's position. Everything here is for
+NumPy and JAX alike, and shapes are trailing axes: a function for one subgoal serves any number of them at once.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Bool, Float
+
+from hrac.spaces import AnyArray, Box
 
 
 class SubgoalSpace(NamedTuple):
-    """The goal space of a task and the form of its subgoals. All methods are for one subgoal."""
+    """The goal space of a task and the form of its subgoals."""
 
     relative: bool
     """Displacements from the present position, instead of positions."""
@@ -20,7 +23,7 @@ class SubgoalSpace(NamedTuple):
     """Lowest position in goal space."""
     high: tuple[float, ...]
     """Highest position."""
-    displacement: bool = False
+    shown_relative: bool = False
     """Whether the controller is shown absolute subgoals as displacements from where it stands."""
     reach: float | None = None
     """Relative subgoals are within +- this; None: the extent of the map."""
@@ -28,65 +31,87 @@ class SubgoalSpace(NamedTuple):
     """Numbers at an observation's end that only the manager sees."""
     sees_position: bool = True
     """Whether the controller sees where it is."""
-    fallen: Callable[[Any], Any] | None = None
+    fallen: Callable[[AnyArray], AnyArray] | None = None
     """Tells from an observation whether the agent lies on its back; None: the task cannot tell."""
 
     @property
-    def dimensions(self) -> int:
+    def goal_dim(self) -> int:
         """Coordinates of goal space."""
         return len(self.low)
 
-    def phi(self, obs: Float[Array, " obs"]) -> Float[Array, " goal"]:
+    def phi(self, obs: Float[AnyArray, "*n obs"]) -> Float[AnyArray, "*n goal"]:
         """Where in goal space an observation is."""
-        return obs[: self.dimensions]
+        return obs[..., : self.goal_dim]
 
-    def squash(self, raw: Float[Array, " goal"]) -> Float[Array, " goal"]:
-        """A network's output as a subgoal: sigmoid over the map (absolute) or tanh over +-its extent (relative)."""
-        low, high = self.bounds()
-        return jnp.tanh(raw) * high if self.relative else low + jax.nn.sigmoid(raw) * (high - low)
+    @property
+    def _map(self) -> Box:
+        return Box(self.low, self.high)
 
-    def bounds(self) -> tuple[Float[Array, " goal"], Float[Array, " goal"]]:
-        """Lowest and highest subgoal."""
-        low, high = jnp.asarray(self.low, jnp.float32), jnp.asarray(self.high, jnp.float32)
-        if self.relative and self.reach is not None:
-            return jnp.full_like(low, -self.reach), jnp.full_like(low, self.reach)
-        return (low - high, high - low) if self.relative else (low, high)
+    @property
+    def _range(self) -> Box:
+        """The subgoals there are."""
+        if not self.relative:
+            return self._map
+        extent = tuple(
+            high - low if self.reach is None else self.reach for low, high in zip(self.low, self.high, strict=True)
+        )
+        return Box(tuple(-most for most in extent), extent)
 
-    def perturb(self, key: PRNGKeyArray, subgoal: Float[Array, " goal"], sigma: float) -> Float[Array, " goal"]:
-        """Gaussian exploration noise, clipped to the range."""
-        low, high = self.bounds()
-        return jnp.clip(subgoal + sigma * jax.random.normal(key, subgoal.shape), low, high)
+    def bounds(self, like: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Lowest and highest subgoal, as arrays that broadcast against `like` (..., goal)."""
+        return self._range.bounds(like)
 
-    def uniform(self, key: PRNGKeyArray, position: Float[Array, " goal"]) -> Float[Array, " goal"]:
-        """A subgoal that asks for a uniformly random point of the map, or of those within reach."""
-        if self.relative and self.reach is not None:
-            return jax.random.uniform(key, position.shape, minval=-self.reach, maxval=self.reach)
-        low, high = jnp.asarray(self.low, jnp.float32), jnp.asarray(self.high, jnp.float32)
-        point = low + jax.random.uniform(key, low.shape) * (high - low)
-        return point - position if self.relative else point
+    def squash(self, raw: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
+        """A network's output as a subgoal: sigmoid over the map (absolute) or tanh over the range (relative)."""
+        xp, (low, high) = raw.__array_namespace__(), self.bounds(raw)
+        return xp.tanh(raw) * high if self.relative else low + _sigmoid(raw) * (high - low)
 
-    def target(self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"]) -> Float[Array, " goal"]:
+    def explore(self, subgoal: Float[AnyArray, "*n goal"], noise: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
+        """A subgoal with exploration noise, clipped to the range."""
+        return subgoal.__array_namespace__().clip(subgoal + noise, *self.bounds(subgoal))
+
+    def uniform(self, unit: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
+        """The subgoal that numbers between 0 and 1 stand for: a point of the map, or of those within reach."""
+        within_reach = self.relative and self.reach is not None
+        low, high = (self._range if within_reach else self._map).bounds(position)
+        point = (low + unit * (high - low)).astype(position.dtype)
+        return point - position if self.relative and not within_reach else point
+
+    def target(self, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
         """The point of goal space that a subgoal asks for when held at `position`."""
         return position + subgoal if self.relative else subgoal
 
-    def shown(self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"]) -> Float[Array, " goal"]:
+    def shown(self, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
         """The subgoal as the controller sees it."""
-        return self.target(subgoal, position) - position if self.displacement else subgoal
+        return self.target(subgoal, position) - position if self.shown_relative else subgoal
 
-    def controller_input(self, obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, " seen"]:
+    def controller_input(
+        self, obs: Float[AnyArray, "*n obs"], subgoal: Float[AnyArray, "*n goal"]
+    ) -> Float[AnyArray, "*n seen"]:
         """What the controller is given: the observation as far as it may see it, then the subgoal."""
-        seen = obs[: len(obs) - self.context]
+        xp, seen = obs.__array_namespace__(), obs[..., : obs.shape[-1] - self.context]
         if not self.sees_position:
-            seen = jnp.concatenate([jnp.zeros(self.dimensions, seen.dtype), seen[self.dimensions :]])
-        return jnp.concatenate([seen, self.shown(subgoal, self.phi(obs))])
+            hidden = xp.zeros((*seen.shape[:-1], self.goal_dim), dtype=seen.dtype)
+            seen = xp.concatenate([hidden, seen[..., self.goal_dim :]], axis=-1)
+        return xp.concatenate([seen, self.shown(subgoal, self.phi(obs))], axis=-1)
 
     def transition(
-        self, subgoal: Float[Array, " goal"], position: Float[Array, " goal"], after: Float[Array, " goal"]
-    ) -> Float[Array, " goal"]:
+        self,
+        subgoal: Float[AnyArray, "*n goal"],
+        position: Float[AnyArray, "*n goal"],
+        after: Float[AnyArray, "*n goal"],
+    ) -> Float[AnyArray, "*n goal"]:
         """h(g, s, s') = g + phi(s) - phi(s'): the same point, seen from the next position."""
         return subgoal + position - after if self.relative else subgoal
 
 
-def reached(target: Float[Array, " goal"], position: Float[Array, " goal"], radius: float) -> Bool[Array, ""]:
+def reached(
+    target: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"], radius: float
+) -> Bool[AnyArray, "*n"]:
     """Within `radius` of the target in every coordinate: the binary intrinsic reward of the grid worlds."""
-    return jnp.all(jnp.abs(target - position) <= radius)
+    xp = target.__array_namespace__()
+    return xp.all(xp.abs(target - position) <= radius, axis=-1)
+
+
+def _sigmoid(x: AnyArray) -> AnyArray:
+    return 1.0 / (1.0 + np.exp(-x)) if isinstance(x, np.ndarray) else jax.nn.sigmoid(x)

@@ -25,13 +25,13 @@ Penalty = Callable[[Float[Array, " obs"], Float[Array, " action"]], Float[Array,
 
 @runtime_checkable
 class Range(Protocol):
-    """The actions there are."""
+    """The actions a level can take."""
 
     def squash(self, raw: Float[Array, " action"]) -> Float[Array, " action"]:
         """A network's output as an action."""
         ...
 
-    def bounds(self) -> tuple[Float[Array, " action"], Float[Array, " action"]]:
+    def bounds(self, like: Float[Array, " action"]) -> tuple[Float[Array, " action"], Float[Array, " action"]]:
         """Lowest and highest action."""
         ...
 
@@ -127,7 +127,7 @@ def critic_target(
     """y = c r + gamma min_i Q'_i(s', pi'(s') + noise), without the second term where nothing follows."""
     next_action = act(state.target_actor, step.next_obs, actions)
     if settings.target_noise_sigma > 0:
-        next_action = jnp.clip(next_action + noise, *actions.bounds())
+        next_action = jnp.clip(next_action + noise, *actions.bounds(noise))
     first, second = (value(critic, step.next_obs, next_action) for critic in state.target_critics)
     after = jnp.where(step.bootstrap, jnp.minimum(first, second), 0.0)
     return settings.reward_scale * step.reward + settings.discount * after

@@ -3,6 +3,8 @@
 A window is the life of one subgoal: k steps, or fewer where the episode ends first. Rounds do not respect windows, so a
 trajectory begins with the last k steps of the round before (its tail): a window is learned from in the round in which it
 ends, whole, and every step is used exactly once.
+
+Functions here are for the trajectory of one copy.
 """
 
 from typing import NamedTuple
@@ -12,38 +14,55 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from hrac.agents.a2c import ControllerStep, returns_to_window_end
+from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace, reached
 from hrac.agents.td3 import Transition
 from hrac.config import Config
+from hrac.spaces import Actions, AnyArray, Box
 
 
 class Trajectory(NamedTuple):
     """Consecutive steps of one environment copy; episodes follow one another."""
 
-    obs: Float[Array, "*time obs"]
-    subgoal: Float[Array, "*time goal"]
+    obs: Float[AnyArray, "*time obs"]
+    subgoal: Float[AnyArray, "*time goal"]
     """The subgoal the controller acted on."""
-    action: Shaped[Array, "*action"]
-    reward: Float[Array, "*time"]
-    next_obs: Float[Array, "*time obs"]
+    action: Shaped[AnyArray, "*action"]
+    reward: Float[AnyArray, "*time"]
+    next_obs: Float[AnyArray, "*time obs"]
     """The true next observation, also where the episode ended."""
-    terminated: Bool[Array, "*time"]
-    truncated: Bool[Array, "*time"]
-    clock: Int[Array, "*time"]
+    terminated: Bool[AnyArray, "*time"]
+    truncated: Bool[AnyArray, "*time"]
+    clock: Int[AnyArray, "*time"]
     """Steps since the subgoal was proposed, 0 to k - 1."""
-    last: Bool[Array, "*time"]
+    last: Bool[AnyArray, "*time"]
     """Whether the step is its window's last."""
 
 
-def empty_tail(k: int, obs_dim: int, goal_dim: int) -> Trajectory:
+class Window(NamedTuple):
+    """A window as the manager sees it, with all that happened in it for the off-policy correction."""
+
+    whole: Transition
+    obs: Float[Array, "*n k obs"]
+    action: Shaped[Array, "*action"]
+    inside: Bool[Array, "*n k"]
+    """Which of the k steps there were: an episode can end before."""
+
+
+def empty_action(actions: Actions) -> Shaped[Array, "..."]:
+    """An action that means nothing."""
+    return jnp.zeros(actions.outputs) if isinstance(actions, Box) else jnp.zeros((), jnp.int32)
+
+
+def empty_tail(setup: Setup) -> Trajectory:
     """k steps that belong to nothing, to put before a first round."""
-    zeros = jnp.zeros
+    k, zeros, action = setup.cfg.k, jnp.zeros, empty_action(setup.actions)
     return Trajectory(
-        obs=zeros((k, obs_dim)),
-        subgoal=zeros((k, goal_dim)),
-        action=zeros(k, jnp.int32),
+        obs=zeros((k, setup.obs_dim)),
+        subgoal=zeros((k, setup.space.goal_dim)),
+        action=jnp.repeat(action[None], k, axis=0),
         reward=zeros(k),
-        next_obs=zeros((k, obs_dim)),
+        next_obs=zeros((k, setup.obs_dim)),
         terminated=zeros(k, bool),
         truncated=zeros(k, bool),
         clock=zeros(k, jnp.int32),
@@ -51,23 +70,24 @@ def empty_tail(k: int, obs_dim: int, goal_dim: int) -> Trajectory:
     )
 
 
-def manager_windows(trajectory: Trajectory, cfg: Config) -> tuple[Transition, Bool[Array, " steps"]]:
+def manager_windows(trajectory: Trajectory, cfg: Config) -> tuple[Window, Bool[Array, " steps"]]:
     """One window for each step after the tail, and whether a window did end at that step."""
     k = cfg.k
     end = jnp.arange(k, len(trajectory.reward))
     start = end - trajectory.clock[k:]
     index = start[:, None] + jnp.arange(k)[None, :]
     inside = index <= end[:, None]
-    reward = jnp.sum(jnp.where(inside, trajectory.reward[jnp.minimum(index, end[:, None])], 0.0), axis=1)
+    index = jnp.minimum(index, end[:, None])
+    reward = jnp.sum(jnp.where(inside, trajectory.reward[index], 0.0), axis=1)
     stopped = trajectory.terminated[k:] | (trajectory.truncated[k:] & (not cfg.manager.bootstrap_at_time_limit))
-    window = Transition(
+    whole = Transition(
         obs=trajectory.obs[start],
         action=trajectory.subgoal[start],
         reward=reward,
         next_obs=trajectory.next_obs[k:],
         bootstrap=~stopped,
     )
-    return window, trajectory.last[k:]
+    return Window(whole, trajectory.obs[index], trajectory.action[index], inside), trajectory.last[k:]
 
 
 def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> ControllerStep:
@@ -76,31 +96,42 @@ def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -
     rewards = intrinsic_rewards(trajectory, space, cfg)
     window_end = jax.lax.cummin(jnp.where(trajectory.last, time, len(time)), reverse=True)
     return ControllerStep(
-        obs=trajectory.obs,
-        subgoal=jax.vmap(lambda g, o: space.shown(g, space.phi(o)))(trajectory.subgoal, trajectory.obs),
+        seen=space.controller_input(trajectory.obs, trajectory.subgoal),
         action=trajectory.action,
         ret=returns_to_window_end(rewards, trajectory.last, cfg.controller.discount, k),
         valid=(window_end >= k) & (window_end < len(time)),
     )
 
 
-def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, " time"]:
+def controller_transitions(new: Trajectory, space: SubgoalSpace, cfg: Config) -> Transition:
+    """Steps as TD3 learns from them: the next subgoal is the same point, seen from there."""
+    after = space.transition(new.subgoal, space.phi(new.obs), space.phi(new.next_obs))
+    stopped = new.terminated | new.truncated
+    if cfg.controller.ends_with_window:
+        stopped = stopped | new.last
+    return Transition(
+        obs=space.controller_input(new.obs, new.subgoal),
+        action=new.action,
+        reward=intrinsic_rewards(new, space, cfg),
+        next_obs=space.controller_input(new.next_obs, after),
+        bootstrap=~stopped,
+    )
+
+
+def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
     """1 where a step reached the subgoal it was taken for, else 0; or minus the distance at which it left it.
 
     A step that ends with the agent on its back has `controller.fallen_penalty` less.
     """
-
-    def one(step: Trajectory) -> Array:
-        target, after = space.target(step.subgoal, space.phi(step.obs)), space.phi(step.next_obs)
-        if cfg.controller.intrinsic_reward == "distance":
-            return -jnp.linalg.norm(target - after)
-        return reached(target, after, cfg.controller.reach_radius).astype(jnp.float32)
-
-    rewards = jax.vmap(one)(trajectory)
+    target, after = space.target(trajectory.subgoal, space.phi(trajectory.obs)), space.phi(trajectory.next_obs)
+    if cfg.controller.intrinsic_reward == "distance":
+        rewards = -jnp.linalg.norm(target - after, axis=-1)
+    else:
+        rewards = reached(target, after, cfg.controller.reach_radius).astype(jnp.float32)
     return rewards if cfg.controller.fallen_penalty == 0 else rewards - fall_costs(trajectory, space, cfg)
 
 
-def fall_costs(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, " time"]:
+def fall_costs(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
     """What lying on its back costs the controller: the penalty for each step that ends so, else 0."""
     assert space.fallen is not None, "a task whose agent cannot fall has no penalty for it (`tasks.make_env` sees to that)"
     return jnp.where(space.fallen(trajectory.next_obs), cfg.controller.fallen_penalty, 0.0)

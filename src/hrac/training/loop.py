@@ -1,164 +1,60 @@
 """Training: the only loop. `train` reads like Algorithm 1."""
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hrac.config import Config
-from hrac.envs.base import Environment, HostTask
-from hrac.folder import checkpoint
-from hrac.folder.checkpoint import CheckpointError
-from hrac.folder.files import remove_leftovers
-from hrac.folder.lock import locked
-from hrac.folder.log import METRICS, Row, RunLog
-from hrac.folder.log import read as read_log
-from hrac.folder.progress import Display, Status
-from hrac.training.device import DeviceTraining
-from hrac.training.host import HostTraining
-from hrac.training.state import CHECKPOINT, DivergedError, Training
-from hrac.training.stop import Deadline, interruptible
+from hrac.folder.log import Row
+from hrac.training.state import Training
 
 
-class Outcome(NamedTuple):
-    """How a training ended."""
+@runtime_checkable
+class Record(Protocol):
+    """Where a training's numbers and states go."""
 
-    folder: Path
-    env_steps: int
-    finished: bool
-    """False if it stopped before its last step."""
-    interrupted: bool
-    """Whether it stopped because somebody asked for it (Ctrl-C, a polite kill), not because its minutes were over."""
-    last: dict[str, NDArray[np.floating]]
-    """The last evaluation: a value a seed by metric."""
+    def rows(self, rows: list[Row]) -> None:
+        """Take numbers."""
+        ...
+
+    def round(self) -> None:
+        """A round is over."""
+        ...
+
+    def save(self) -> None:
+        """Keep the complete state."""
+        ...
 
 
-def prepare(config: Config, world: Environment | HostTask) -> Training:
-    """A training at its beginning, in the form that the environment asks for."""
-    return HostTraining(config, world) if isinstance(world, HostTask) else DeviceTraining(config, world)
+@runtime_checkable
+class Stop(Protocol):
+    """Whether to stop early."""
+
+    def __call__(self) -> bool:
+        """Whether to stop before the next round."""
+        ...
+
+    def poll(self) -> None:
+        """Raise in the middle of work if somebody asked to stop."""
+        ...
 
 
-def train(
-    config: Config,
-    world: Environment | HostTask,
-    folder: Path,
-    display: Display,
-    resume: bool = False,
-    minutes: float | None = None,
-    begun: Callable[[], None] = lambda: None,
-) -> Outcome:
-    """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1).
+def train(training: Training, record: Record, stop: Stop, fresh: bool) -> None:
+    """Train all runs to their last step, or until `stop` (Algorithm 1). A training that is not `fresh` was begun before.
 
-    With `minutes`, it stops with a checkpoint before so many are over, as far as it can tell from rounds and saves so far.
-    `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
+    A last evaluation off the beat comes after the last save: a run that goes on from there does not know of it.
     """
-    deadline = Deadline(minutes, rounds=2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1)
-    if resume:
-        _require_checkpoint(folder, config)
-    with contextlib.closing(display), locked(folder), interruptible() as interrupted:
-        remove_leftovers(folder)
-        training = prepare(config, world)
-        with deadline.measuring_save(training, reading=True):
-            log = _open_log(training, folder, resume)
-        begun()
-        with contextlib.closing(log), _naming_the_checkpoint(folder):
-            watch = _Watch(training, log, display)
-            if training.env_steps == 0:
-                display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
-                watch.record(training.pretrain())
-                with deadline.measuring_round():
-                    watch.record(training.evaluate())
-                with deadline.measuring_save(training):
-                    training.save(folder, log)
-            while not (_ended(training) or interrupted() or deadline.near(training)):
-                with deadline.measuring_round():
-                    training.round()
-                    if _due(training, config.adjacency.update_every_env_steps):
-                        watch.record(training.update_adjacency())
-                    if _due(training, config.training.eval_every_env_steps) or _ended(training):
-                        watch.record(training.evaluate())
-                watch.tick()
-                if _due(training, config.training.checkpoint_every_env_steps) or _ended(training):
-                    with deadline.measuring_save(training):
-                        training.save(folder, log)
-            if not _ended(training):
-                training.save(folder, log)
-            last = {name: values for name, values in watch.last.items() if name.startswith("eval/")}
-            return Outcome(folder, training.env_steps, _ended(training), interrupted(), last)
-
-
-@contextlib.contextmanager
-def _naming_the_checkpoint(folder: Path) -> Iterator[None]:
-    """A training that diverged says where its last good state is."""
-    try:
-        yield
-    except DivergedError as error:
-        good = folder / CHECKPOINT
-        where = f"The last good checkpoint is {good}" if good.exists() else "There is no checkpoint yet"
-        raise DivergedError(f"{error}. {where}") from None
-
-
-def steps_reached(folder: Path) -> int:
-    """The step of a run folder's checkpoint, 0 if it has none; raises `CheckpointError`."""
-    path = folder / CHECKPOINT
-    return int(checkpoint.load(path, "checkpoint")[1]["env_steps"]) if path.exists() else 0
-
-
-def _due(training: Training, every_env_steps: int) -> bool:
-    """Whether the last round crossed a multiple of a number of steps."""
-    before = training.env_steps - training.config.training.round_env_steps
-    return training.env_steps // every_env_steps > before // every_env_steps
-
-
-def _ended(training: Training) -> bool:
-    return training.env_steps >= training.config.training.total_env_steps
-
-
-def _open_log(training: Training, folder: Path, resume: bool) -> RunLog:
-    if resume and (folder / CHECKPOINT).exists():
-        keep = training.restore(folder / CHECKPOINT)
-        return RunLog(folder, keep, training.env_steps)
-    return RunLog(folder)
-
-
-def _require_checkpoint(folder: Path, config: Config) -> None:
-    """A run that has come further than its beginning must have one to go on from."""
-    if (folder / METRICS).exists() and not (folder / CHECKPOINT).exists():
-        last = max((row.step for row in read_log(folder)), default=0)
-        if last > config.adjacency.pretrain_env_steps:
-            raise CheckpointError(f"{folder} has metrics up to step {last:,} but no {CHECKPOINT}: it cannot be resumed")
-
-
-class _Watch:
-    """Passes rows on to the log and the display, with the time they took."""
-
-    def __init__(self, training: Training, log: RunLog, display: Display) -> None:
-        self._training, self._log, self._display = training, log, display
-        self._mark = time.monotonic()
-        self._began = self._mark - log.seconds
-        self._mark_step = training.env_steps
-        self._pace = float("nan")
-        self.last: dict[str, NDArray[np.floating]] = {}
-
-    def record(self, rows: list[Row]) -> None:
-        self._log.write(rows)
-        for name in {row.name for row in rows}:
-            self.last[name] = np.array([row.value for row in rows if row.name == name])
-        if any(row.name == "eval/return" for row in rows):
-            now, step = time.monotonic(), self._training.env_steps
-            self._pace = (step - self._mark_step) * len(self._training.config.seeds) / max(now - self._mark, 1e-9)
-            self._mark, self._mark_step = now, step
-            self._log.write_timing(step, now - self._began, self._pace)
-            self._display.evaluation(self._status())
-
-    def tick(self) -> None:
-        self._display.round(self._status())
-
-    def _status(self) -> Status:
-        mean = lambda name: float(np.mean(self.last.get(name, np.nan)))  # noqa: E731
-        step = self._training.env_steps
-        return Status(step, self._pace, mean("eval/return"), mean("eval/success"), mean("adjacency/accuracy"))
+    config = training.config
+    if fresh:
+        record.rows(training.pretrain(stop.poll))
+        record.rows(training.evaluate())
+        record.save()
+    while not (training.ended or stop()):
+        training.round()
+        if training.due(config.adjacency.update_every_env_steps):
+            record.rows(training.update_adjacency())
+        if training.due(config.training.eval_every_env_steps):
+            record.rows(training.evaluate())
+        record.round()
+        if training.due(config.training.checkpoint_every_env_steps):
+            record.save()
+    record.save()
+    if training.ended and not training.due(config.training.eval_every_env_steps):
+        record.rows(training.evaluate())

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from hrac.training.rounds import Visited
+from hrac.runs import join
+from hrac.worlds.base import Visited
 
 FIELDS = Visited._fields
 
@@ -12,11 +13,14 @@ class TrajectoryMemory:
     """Rounds of visited positions of all runs, kept where they were made until they are asked for."""
 
     def __init__(self) -> None:
-        self._rounds: list[Visited] = []
+        self._rounds: list[list[Visited]] = []
 
-    def append(self, visited: Visited) -> None:
-        """Add a round: arrays (runs, time, copies, ...)."""
-        self._rounds.append(visited)
+    def __bool__(self) -> bool:
+        return bool(self._rounds)
+
+    def append(self, parts: list[Visited]) -> None:
+        """Add a round, in parts of the runs: arrays (runs, time, copies, ...)."""
+        self._rounds.append(parts)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -26,8 +30,9 @@ class TrajectoryMemory:
         """Everything kept, joined in time, for a checkpoint; empty if nothing is kept."""
         if not self._rounds:
             return {}
-        joined = {name: np.concatenate([np.asarray(getattr(v, name)) for v in self._rounds], axis=1) for name in FIELDS}
-        self._rounds = [Visited(**joined)]  # type: ignore[arg-type]
+        rounds = [join(parts) for parts in self._rounds]
+        joined = {name: np.concatenate([np.asarray(getattr(v, name)) for v in rounds], axis=1) for name in FIELDS}
+        self._rounds = [[Visited(**joined)]]
         return joined
 
     def sequences(self, run: int) -> tuple[NDArray[np.floating], NDArray[np.integer]]:

@@ -56,9 +56,15 @@ def trimmed(runs: Tree) -> Tree:
     return jax.tree.map(trim, runs, is_leaf=lambda node: isinstance(node, Buffer))
 
 
-def padded(rows: NDArray[Any], like: Any) -> NDArray[Any]:
-    """Saved rows (runs, n, ...) of a buffer with empty ones behind them, up to its capacity; anything else as it is."""
-    fits = rows.ndim == np.ndim(like) and rows.shape[:1] + rows.shape[2:] == like.shape[:1] + like.shape[2:]
-    if not fits or rows.ndim < 2 or rows.shape[1] >= like.shape[1]:
-        return rows
-    return np.pad(rows, [(0, 0), (0, like.shape[1] - rows.shape[1])] + [(0, 0)] * (rows.ndim - 2))
+def padded(arrays: dict[str, NDArray[Any]], like: Tree, prefix: str) -> dict[str, NDArray[Any]]:
+    """Saved arrays in which buffers have empty rows behind the filled ones again, up to the capacity that `like` has."""
+    result = dict(arrays)
+    for path, buffer in jax.tree_util.tree_leaves_with_path(like, is_leaf=lambda node: isinstance(node, Buffer)):
+        if not isinstance(buffer, Buffer):
+            continue
+        for inner, leaf in jax.tree_util.tree_leaves_with_path(buffer.items):
+            name = f"{prefix}{jax.tree_util.keystr(path)}.items{jax.tree_util.keystr(inner)}"
+            if name in arrays and arrays[name].ndim == leaf.ndim >= 2 and arrays[name].shape[1] < leaf.shape[1]:
+                rows = arrays[name]
+                result[name] = np.pad(rows, [(0, 0), (0, leaf.shape[1] - rows.shape[1])] + [(0, 0)] * (rows.ndim - 2))
+    return result

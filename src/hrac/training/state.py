@@ -1,7 +1,9 @@
-"""The complete state of a training of R runs, and the steps it is made of: what does not depend on where experience is made."""
+"""The complete state of a training of R runs, and the steps it is made of (Algorithm 1)."""
 
+import contextlib
 import dataclasses
-from abc import ABC, abstractmethod
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,156 +13,178 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hrac.adjacency import learn as adjacency_learn
-from hrac.adjacency.table import AdjacencyTable
-from hrac.agents.subgoals import SubgoalSpace
+from hrac.adjacency.sources import make_source
+from hrac.agents.decide import Actors
 from hrac.config import Config, from_dict, to_dict
-from hrac.envs.base import KnownDistances
-from hrac.errors import HracError
+from hrac.envs.base import Environment, HostTask
 from hrac.folder import checkpoint
 from hrac.folder.checkpoint import CheckpointError
-from hrac.folder.log import Row, RunLog
+from hrac.folder.log import Row
+from hrac.runs import Parts, join
 from hrac.settings import TrainingConfig
-from hrac.training import policies, replay, rounds
-from hrac.training.evaluate import Mean
+from hrac.training import replay
+from hrac.training.learn import RunState, accuracy_runs, init_runs, learn_runs
 from hrac.training.memory import TrajectoryMemory
-from hrac.training.rounds import Visited
-from hrac.training.streams import Stream
+from hrac.worlds.base import DivergedError, Visited
+from hrac.worlds.make import make_setup, make_world
+from hrac.worlds.numbers import Mean
+from hrac.worlds.streams import Stream
 
 CHECKPOINT = "checkpoint.safetensors"
 Tree = TypeVar("Tree")
 
 
-class DivergedError(HracError, RuntimeError):
-    """A number stopped being finite; the message says which, where and when."""
-
-
-def program(config: Config) -> Config:
+def traced_part(config: Config) -> Config:
     """The configuration less what is no part of a compiled program, so that changing that needs no new compilation."""
     rounds_only = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run")}
     training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **rounds_only)
     return dataclasses.replace(config, task="", method="", preset="", seeds=(0,), training=training)
 
 
-class Training(ABC):
-    """The complete state of a training of R runs, and the steps it is made of.
+class Training:
+    """The complete state of a training of R runs, and the steps it is made of."""
 
-    Runs are held in parts, each one program. On an accelerator all runs are one part, mapped together. On a CPU each run is
-    a part of its own: that is no slower, and makes a seed's numbers the same whatever other seeds are trained beside it.
-    """
-
-    parts: list[Any]
-    """Pytrees with an `agent`, each of some runs."""
-    known: KnownDistances | None = None
-    """The environment, if it knows its true distances."""
-
-    def __init__(self, config: Config, space: SubgoalSpace) -> None:
-        self.config, self.space = config, space
-        self._seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
-        size = 1 if jax.default_backend() == "cpu" else len(config.seeds)
-        self._slices = [slice(start, start + size) for start in range(0, len(config.seeds), size)]
-        self.tables = [AdjacencyTable(config.k, config.adjacency.cell_size, space.dimensions) for _ in config.seeds]
+    def __init__(self, config: Config, task: Environment | HostTask) -> None:
+        self.config = config
+        self._parts = Parts(len(config.seeds))
+        self.setup = make_setup(task, traced_part(config))
+        self.world = make_world(task, self.setup, config, self._parts)
+        self.runs: list[RunState] = [init_runs(keys, setup=self.setup) for keys in self._parts.split(self.world.agent_keys())]
+        """The runs, in parts."""
+        sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, self.world.known) for _ in config.seeds]
+        self.sources = [source for source in sources if source is not None]
+        """Where the pairs of each run come from; none if adjacency is not learned."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
-        self.sums: dict[str, NDArray[np.float64]] = {}
+        self._learn_keys = self._keys(Stream.LEARN)
+        self._is_ready: NDArray[np.bool_] = np.zeros(len(config.seeds), bool)
+        self._older: list[Actors] | None = None
+        """The actors before the last round's learning, if acting may go on with those (`training.overlap`)."""
+        self._sums: dict[str, NDArray[np.float64]] = {}
         """Totals and weights (2, runs) of the metrics since the last evaluation."""
         self._pending: list[tuple[int, list[dict[str, Mean]]]] = []
         """The parts' metrics of rounds that nobody has looked at yet, so that nothing waits for them."""
 
-    @abstractmethod
-    def _walks(self, env_steps: int) -> tuple[NDArray[np.floating], int]:
-        """Positions (runs, episodes, time + 1, goal) of at least so many random steps, and how many an episode has."""
+    @property
+    def ended(self) -> bool:
+        """Whether all steps have been made."""
+        return self.env_steps >= self.config.training.total_env_steps
 
-    @abstractmethod
-    def round(self) -> None:
-        """Collect and learn for one round."""
-
-    @abstractmethod
-    def _play(self, episodes: int) -> dict[str, NDArray[np.float64]]:
-        """Evaluation episodes of all runs: totals and weights (2, runs) by name."""
-
-    def _own_arrays(self) -> dict[str, NDArray[Any]]:
-        """What is to be saved beside the parts."""
-        return {}
-
-    def _restore_own(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take it back."""
-        del arrays
+    def due(self, every_env_steps: int) -> bool:
+        """Whether the last round crossed a multiple of a number of steps."""
+        before = self.env_steps - self.config.training.round_env_steps
+        return self.env_steps // every_env_steps > before // every_env_steps
 
     def _keys(self, stream: Stream) -> jax.Array:
-        return jax.vmap(lambda key: jax.random.fold_in(key, int(stream)))(self._seeds)
+        seeds = jax.vmap(jax.random.key)(jnp.asarray(self.config.seeds, jnp.uint32))
+        return jax.vmap(lambda key: jax.random.fold_in(key, int(stream)))(seeds)
 
-    def pretrain(self) -> list[Row]:
-        """Random behaviour, then a first adjacency network."""
+    def pretrain(self, poll: Callable[[], None] = lambda: None) -> list[Row]:
+        """Random behaviour, then a first adjacency network. `poll` is called often and may raise to stop."""
         cfg = self.config.adjacency
-        positions, limit = self._walks(cfg.pretrain_env_steps)
-        number = np.repeat(np.arange(positions.shape[1]), limit + 1)
-        for table, walk in zip(self.tables, positions, strict=True):
-            walk = walk.reshape(-1, walk.shape[-1])
-            exactly = cfg.pretrain_env_steps + (cfg.pretrain_env_steps // limit) + 1  # states, each episode's last too
-            table.update(walk[:exactly], number[:exactly])
-        self.env_steps = cfg.pretrain_env_steps
-        return self._train_adjacency(cfg.pretrain_epochs)
+        if not self.sources:
+            return []
+        if self.sources[0].needs_random_walk:
+            self.memory.append(self.world.random_walk(cfg.pretrain_env_steps, poll))
+            self.env_steps = cfg.pretrain_env_steps
+        return self.update_adjacency(cfg.pretrain_epochs, poll)
 
-    def update_adjacency(self) -> list[Row]:
-        """Extend the tables by what was visited lately, and fine-tune the networks."""
-        for run, table in enumerate(self.tables):
-            table.update(*self.memory.sequences(run))
-        self.memory.clear()
-        return self._train_adjacency(self.config.adjacency.update_epochs)
-
-    def _train_adjacency(self, epochs: int) -> list[Row]:
-        cfg = self.config.adjacency
-        losses = []
-        for index, part in enumerate(self._slices):
-            rngs = [np.random.default_rng([seed, Stream.PAIRS, self.env_steps]) for seed in self.config.seeds[part]]
-            agent = self.parts[index].agent
-            adjacency, loss = adjacency_learn.train(agent.adjacency, self.tables[part], rngs, epochs, cfg)
-            self.parts[index] = self.parts[index]._replace(agent=agent._replace(adjacency=adjacency))
-            losses.append(loss)
-        numbers = {
-            "adjacency/loss": np.asarray(join(losses)),
-            "adjacency/cells": np.array([len(table.cells) for table in self.tables]),
-            "adjacency/pairs": np.array([table.num_adjacent for table in self.tables]),
-        }
-        if self.known is not None:
-            cells = jnp.asarray(self.known.cells, jnp.float32)
-            truth = jnp.asarray(self.known.cell_distances <= self.config.k)
-            measured = [rounds.accuracy_runs(part.agent, cells, truth, threshold=cfg.threshold) for part in self.parts]
-            numbers["adjacency/accuracy"] = np.asarray(join(measured))
-        return self._rows(numbers)
-
-    def _finish_round(self, metrics: list[dict[str, Any]], visited: Visited) -> None:
-        """Take note of what a round gave."""
+    def round(self) -> None:
+        """Collect a round, store it, and learn as much as belongs to it."""
+        index = self.env_steps // self.config.training.round_env_steps
+        ready, actors = self.ready(), self._older or self.actors()
+        with self._naming_the_step():
+            collected = self.world.collect(actors, ready, index)
+        if self.config.training.overlap:
+            self._older = jax.device_get(self.actors())  # the device has had the round's time for the learning this waits for
+        static = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
+        results = [
+            learn_runs(keys, runs, jnp.asarray(index), *jax.device_put((flags, part)), learning=bool(flags.any()), **static)
+            for keys, runs, flags, part in zip(
+                self._parts.split(self._learn_keys), self.runs, self._parts.split(ready), collected, strict=True
+            )
+        ]
+        self.runs = [runs for runs, _ in results]
         self.env_steps += self.config.training.round_env_steps
-        self.memory.append(visited)
+        if self.sources:
+            self.memory.append([part.visited for part in collected])
         if self._pending:  # let the device be at most one round behind
             jax.block_until_ready(self._pending[-1][1])
-        self._pending.append((self.env_steps, metrics))
+        self._pending.append((self.env_steps, [metrics for _, metrics in results]))
+
+    def actors(self) -> list[Actors]:
+        """The present actors, in parts."""
+        return [part.agent.actors for part in self.runs]
+
+    def ready(self) -> NDArray[np.bool_]:
+        """Which runs have stored enough windows to learn from. That they have is looked at once only."""
+        if not self._is_ready.all():
+            stored = np.concatenate([np.asarray(part.windows.size) for part in self.runs])
+            self._is_ready = stored >= self.config.manager.start_windows
+        return self._is_ready
+
+    def update_adjacency(self, epochs: int | None = None, poll: Callable[[], None] = lambda: None) -> list[Row]:
+        """Extend the sources by what was visited lately, and fine-tune the networks."""
+        if not self.sources:
+            return []
+        cfg, losses = self.config.adjacency, []
+        epochs = cfg.update_epochs if epochs is None else epochs
+        for run, source in enumerate(self.sources):
+            if self.memory:
+                source.extend(*self.memory.sequences(run))
+        self.memory.clear()
+        for index, part in enumerate(self._parts.slices):
+            rngs = [np.random.default_rng([seed, Stream.PAIRS, self.env_steps]) for seed in self.config.seeds[part]]
+            agent = self.runs[index].agent
+            adjacency, loss = adjacency_learn.train(agent.adjacency, self.sources[part], rngs, epochs, cfg, poll)
+            self.runs[index] = self.runs[index]._replace(agent=agent._replace(adjacency=adjacency))
+            losses.append(loss)
+        numbers = {"adjacency/loss": np.asarray(join(losses))}
+        counted = [source.numbers() for source in self.sources]
+        numbers |= {name: np.array([each[name] for each in counted]) for name in counted[0]}
+        if self.world.known is not None:
+            cells = jnp.asarray(self.world.known.cells, jnp.float32)
+            truth = jnp.asarray(self.world.known.cell_distances <= self.config.k)
+            measured = [accuracy_runs(part.agent, cells, truth, threshold=cfg.threshold) for part in self.runs]
+            numbers["adjacency/accuracy"] = np.asarray(join(measured))
+        return self._rows(numbers)
 
     def evaluate(self) -> list[Row]:
         """Play evaluation episodes; their means, and those of what was measured since the last evaluation."""
         self.settle()
         train = {
             name: np.where(weight > 0, total / np.maximum(weight, 1), np.nan)
-            for name, (total, weight) in sorted(self.sums.items())
+            for name, (total, weight) in sorted(self._sums.items())
         }
-        self.sums = {}
-        sums = self._play(self.config.training.eval_episodes)
+        self._sums = {}
+        with self._naming_the_step():
+            played = self.world.evaluate(self.actors(), self.config.training.eval_episodes, self.env_steps)
+        sums = {name: both.sum(axis=-1) for name, both in played.items()}
         means = {name: total / weight for name, (total, weight) in sums.items()}
         self._require_finite(means, self.env_steps)
         return self._rows(train | means)
 
     def settle(self) -> None:
         """Add up the rounds' metrics, and make sure that every number so far is finite."""
+        runs = len(self.config.seeds)
         for step, parts in self._pending:
-            numbers = {name: np.asarray(jnp.stack(mean), np.float64) for name, mean in join(parts).items()}
-            self._require_finite({name: both[0] for name, both in numbers.items()}, step)
-            for name, both in numbers.items():
-                self.sums[name] = self.sums.get(name, 0.0) + both
+            for part, metrics in zip(self._parts.slices, jax.device_get(parts), strict=True):
+                for name, both in metrics.items():  # a part that does not learn yet has fewer
+                    numbers = self._sums.setdefault(name, np.zeros((2, runs)))
+                    numbers[:, part] += np.stack(both)
+            self._require_finite({name: total for name, (total, _) in self._sums.items()}, step)
         self._pending = []
-        finite = join([jax.device_get(_finite_leaves(part)) for part in self.parts])
+        finite = join([jax.device_get(_finite_leaves(part)) for part in self.runs])
         for path, flags in jax.tree_util.tree_leaves_with_path(finite):
             self._require_finite({jax.tree_util.keystr(path): np.where(flags, 0.0, np.nan)}, self.env_steps)
+
+    @contextlib.contextmanager
+    def _naming_the_step(self) -> Iterator[None]:
+        """What breaks down says when."""
+        try:
+            yield
+        except DivergedError as error:
+            raise DivergedError(f"{error} after step {self.env_steps:,}") from error
 
     def _require_finite(self, numbers: dict[str, NDArray[np.floating]], step: int) -> None:
         for name, values in numbers.items():
@@ -176,48 +200,34 @@ class Training(ABC):
             if not np.isnan(value)  # nothing to average yet
         ]
 
-    def save(self, folder: Path, log: RunLog) -> None:
-        """Write the complete state and the policies."""
+    def snapshot(self) -> checkpoint.Arrays:
+        """The complete state as named arrays."""
         self.settle()
-        runs = join(self.parts)
-        arrays = checkpoint.flatten(replay.trimmed(runs), "runs")
-        for seed, table in zip(self.config.seeds, self.tables, strict=True):
-            arrays |= {f"table/{seed}/cells": table.cells, f"table/{seed}/pairs": table.pairs}
+        arrays = checkpoint.flatten(replay.trimmed(join(self.runs)), "runs")
+        for seed, source in zip(self.config.seeds, self.sources, strict=False):
+            arrays |= {f"source/{seed}/{name}": array for name, array in source.snapshot().items()}
         arrays |= {f"memory/{name}": array for name, array in self.memory.to_arrays().items()}
-        arrays |= {f"sums/{name}": array for name, array in self.sums.items()}
-        arrays |= {f"own/{name}": array for name, array in self._own_arrays().items()}
-        facts = {"env_steps": self.env_steps, "metrics_bytes": log.offset, "config": to_dict(self.config)}
-        policies.save(folder, runs.agent, self.config)  # first: after a kill in between, the last save is done again
-        checkpoint.save(folder / CHECKPOINT, "checkpoint", arrays, facts)
+        arrays |= {f"sums/{name}": array for name, array in self._sums.items()}
+        arrays |= {f"world/{name}": array for name, array in self.world.snapshot().items()}
+        return arrays if self._older is None else arrays | checkpoint.flatten(join(self._older), "older")
 
-    def restore(self, path: Path) -> int:
-        """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
-        arrays, facts = checkpoint.load(path, "checkpoint")
-        _require_same(to_dict(from_dict(facts["config"])), to_dict(self.config), path)
-        like = join(self.parts)
-        for leaf_path, leaf in jax.tree_util.tree_leaves_with_path(like):
-            name = "runs" + jax.tree_util.keystr(leaf_path)
-            if ".items" in name and name in arrays:
-                arrays[name] = replay.padded(arrays[name], leaf)
-        runs = checkpoint.unflatten(arrays, like, "runs", path)
-        k, size = self.config.k, self.config.adjacency.cell_size
-        self.tables = [
-            AdjacencyTable.restore(k, size, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])
-            for seed in self.config.seeds
-        ]
-        self.parts = [jax.device_put(jax.tree.map(lambda leaf, p=part: leaf[p], runs)) for part in self._slices]
+    def restore(self, arrays: checkpoint.Arrays, env_steps: int, path: Path) -> None:
+        """Go on exactly from a snapshot, which came from `path`. Raises `CheckpointError`."""
+        within = lambda prefix: {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}  # noqa: E731
+        runs = checkpoint.unflatten(replay.padded(arrays, join(self.runs), "runs"), join(self.runs), "runs", path)
+        if any(name.startswith("older") for name in arrays):
+            self._older = self._parts.split(checkpoint.unflatten(arrays, join(self.actors()), "older", path))
+        self.runs = [jax.device_put(part) for part in self._parts.split(runs)]
+        try:
+            for seed, source in zip(self.config.seeds, self.sources, strict=False):
+                source.restore(within(f"source/{seed}/"))
+            self.world.restore(within("world/"))
+        except KeyError as error:
+            raise CheckpointError(f"{path} is from another configuration or version: it has no {error}") from None
         self.memory = TrajectoryMemory()
-        if "memory/done" in arrays:
-            self.memory.append(Visited(*(arrays[f"memory/{name}"] for name in Visited._fields)))  # type: ignore[arg-type]
-        self.sums = {name.removeprefix("sums/"): arrays[name] for name in arrays if name.startswith("sums/")}
-        self._restore_own({name.removeprefix("own/"): arrays[name] for name in arrays if name.startswith("own/")})
-        self.env_steps = int(facts["env_steps"])
-        return int(facts["metrics_bytes"])
-
-
-def join(parts: list[Tree]) -> Tree:
-    """One pytree for all runs."""
-    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        if memory := within("memory/"):
+            self.memory.append([Visited(**memory)])
+        self._sums, self._is_ready, self.env_steps = within("sums/"), np.zeros_like(self._is_ready), env_steps
 
 
 @jax.jit
@@ -226,18 +236,27 @@ def _finite_leaves(runs: Tree) -> Tree:
     return jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1), runs)
 
 
-def _require_same(saved: dict[str, object], wanted: dict[str, object], path: Path) -> None:
+def save(training: Training, path: Path, metrics_bytes: int) -> None:
+    """Write the complete state of a training, and how much of `metrics.csv` belongs to it."""
+    facts = {"env_steps": training.env_steps, "metrics_bytes": metrics_bytes, "config": to_dict(training.config)}
+    checkpoint.save(path, "checkpoint", training.snapshot(), facts)
+
+
+def load(training: Training, path: Path) -> int:
+    """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
+    arrays, facts = checkpoint.load(path, "checkpoint")
+    _require_same(to_dict(from_dict(facts["config"])), to_dict(training.config), path)
+    training.restore(arrays, int(facts["env_steps"]), path)
+    return int(facts["metrics_bytes"])
+
+
+def _require_same(saved: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
     """A checkpoint may be continued for longer, but not as something else."""
     for tree in (saved, wanted):
-        tree["training"] = {**tree["training"], "total_env_steps": None, "env_threads": None}  # type: ignore[dict-item]
-    if _jsonable(saved) != _jsonable(wanted):
-        different = [name for name in wanted if _jsonable(saved.get(name)) != _jsonable(wanted[name])]
+        tree["training"] = {**tree["training"], "total_env_steps": None, "env_threads": None}
+    if different := [name for name in wanted if _jsonable(saved.get(name)) != _jsonable(wanted[name])]:
         raise CheckpointError(f"{path} is from another configuration: {', '.join(different)} differ")
 
 
-def _jsonable(tree: object) -> object:
-    return (
-        [_jsonable(x) for x in tree]
-        if isinstance(tree, list | tuple)
-        else ({name: _jsonable(x) for name, x in tree.items()} if isinstance(tree, dict) else tree)
-    )
+def _jsonable(tree: Any) -> Any:
+    return json.loads(json.dumps(tree))

@@ -5,9 +5,11 @@ import math
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Protocol, runtime_checkable
+
+from hrac.errors import HracError
 
 WRITING_PER_READING = 6.0
 """A guess on the safe side: a process's first checkpoint takes several times as long to write as its last one to read."""
@@ -35,35 +37,50 @@ class Steps(Protocol):
     env_steps: int
 
 
-class Deadline:
-    """Whether it is time to stop, so that what is still to be done is done within some minutes of now."""
+class StopAsked(HracError):
+    """Raised in the middle of work that is done again when the run goes on."""
 
-    def __init__(self, minutes: float | None, rounds: int = 1) -> None:
+
+class Deadline:
+    """Whether it is time to stop: somebody asked for it, or what is still to be done would end after some minutes of now.
+
+    Called before each round. The time between two calls is taken for a round's.
+    """
+
+    def __init__(
+        self, minutes: float | None, training: Steps, interrupted: Callable[[], bool] = lambda: False, rounds: int = 1
+    ) -> None:
         """Go by so many rounds before: enough to have an evaluation among them, few enough to forget the first, when programs
         are compiled."""
         self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
+        self._training, self._interrupted = training, interrupted
         self._rounds: deque[float] = deque([0.0], maxlen=rounds)
+        self._round_began: float | None = None
         self._save, self._saved_at = 0.0, 1
 
-    @contextlib.contextmanager
-    def measuring_round(self) -> Iterator[None]:
-        """Remember how long a round takes."""
-        start = time.monotonic()
-        yield
-        self._rounds.append(time.monotonic() - start)
+    def __call__(self) -> bool:
+        """Whether to stop before another round: a checkpoint grows no faster than the number of steps."""
+        now = time.monotonic()
+        if self._round_began is not None:
+            self._rounds.append(now - self._round_began)
+        self._round_began = now
+        save = self._save * max(self._training.env_steps / self._saved_at, 1.0)
+        return self._interrupted() or now + max(self._rounds) + save > self._end
+
+    def poll(self) -> None:
+        """Raise `StopAsked` if somebody asked to stop."""
+        if self._interrupted():
+            raise StopAsked
 
     @contextlib.contextmanager
-    def measuring_save(self, training: Steps, reading: bool = False) -> Iterator[None]:
+    def measuring_save(self, reading: bool = False) -> Iterator[None]:
         """Remember how long it takes to write a checkpoint, or to read one, from which that is guessed."""
         start = time.monotonic()
         yield
         self._save = (time.monotonic() - start) * (WRITING_PER_READING if reading else 1.0)
-        self._saved_at = max(training.env_steps, 1)
-
-    def near(self, training: Steps) -> bool:
-        """Whether another round and a save could take too long: a checkpoint grows no faster than the number of steps."""
-        save = self._save * max(training.env_steps / self._saved_at, 1.0)
-        return time.monotonic() + max(self._rounds) + save > self._end
+        self._saved_at = max(self._training.env_steps, 1)
+        if self._round_began is not None:  # a save is no part of a round
+            self._round_began += time.monotonic() - start
 
 
 class Interrupted:

@@ -1,91 +1,116 @@
 """One evaluation episode as the paper shows it: at each new subgoal the map, the path so far and the adjacency heatmap."""
 
-import functools
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Rectangle
 from numpy.typing import NDArray
 
 from hrac.adjacency import network
 from hrac.envs import palette
-from hrac.envs.grid import GridWorld
-from hrac.training.evaluate import Episode, play
+from hrac.envs.sketch import Sketch
+from hrac.errors import HracError
 from hrac.training.policies import Policy
+from hrac.worlds.base import Episode
 
 COLUMNS = 7
+PANELS = 18
+POINTS = 80
+"""Points of the heatmap along a side."""
+
 WALL = palette.rgba(palette.WALL)
 PATH = "#202020"
 SUBGOAL = palette.rgba(palette.SUBGOAL)
+THINGS = {"apple": ("o", palette.rgba(palette.APPLE)), "bomb": ("X", PATH)}
+"""How things are drawn. Red is taken by what is far."""
+
+
+class NoMapError(HracError):
+    """A task that cannot be drawn; the message says why."""
 
 
 def draw(policy: Policy, path: Path, episode_seed: int = 0) -> None:
-    """Play an episode and write its picture; blue cells are judged within k steps of the agent, red ones beyond."""
-    if not isinstance(policy.env, GridWorld):
-        raise NotImplementedError("pictures are drawn of grid worlds only")
-    play_once = jax.jit(lambda key: play(key, policy.agent, policy.env, policy.space, policy.config))
-    episode: Episode = jax.device_get(play_once(jax.random.key(episode_seed)))
-    length, k = int(episode.alive.sum()), policy.config.k
-    result = "done" if episode.terminated[:length].any() else "not done"
-    total = float(episode.reward[:length].sum())
-    title = f"{policy.config.task}, seed {policy.seed}: return {total:.1f} in {length} steps, {result}"
-    draw_window = functools.partial(_draw_window, policy=policy, episode=episode)
-    panels(draw_window, range(0, length, k), 1.68, title, policy.config.adjacency.threshold, path)
-
-
-def panels(
-    draw_window: Callable[..., None], starts: Sequence[int], row_height: float, title: str, threshold: float, path: Path
-) -> None:
-    """A picture of windows of an episode, each drawn by `draw_window(axis, start=..., norm=...)`, and a bar for the colours."""
+    """Play an episode and write its picture; blue places are judged within k steps of the agent, red ones beyond."""
+    episode, sketches = policy.player.watch(episode_seed)
+    if not sketches:
+        raise NoMapError(f"{policy.config.task} has no map to draw: it needs a method `sketch` (hrac.envs.sketch)")
+    threshold, windows = policy.config.adjacency.threshold, np.arange(0, len(episode.reward), policy.config.k)
+    starts = windows[:: math.ceil(len(windows) / PANELS)].tolist()
     rows = math.ceil(len(starts) / COLUMNS)
     columns = math.ceil(len(starts) / rows)
+    left, right, bottom, top = sketches[0].extent
+    row_height = 2.1 * min(abs(top - bottom) / (right - left), 2.0) + 0.25
     figure = Figure(figsize=(2.1 * columns + 0.5, row_height * rows + 0.55), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     norm = TwoSlopeNorm(threshold, 0.0, 3 * threshold)
-    for axis, start in zip(axes, starts, strict=False):
-        draw_window(axis, start=int(start), norm=norm)
-        axis.set_title(f"step {start}", fontsize=8, pad=3)
-        axis.set_xticks([])
-        axis.set_yticks([])
-    for axis in axes[len(starts) :]:
+    for axis in axes:
         axis.set_axis_off()
-    figure.suptitle(title, fontsize=11)
-    colours = matplotlib.cm.ScalarMappable(norm, "RdYlBu_r")
-    bar = figure.colorbar(colours, ax=axes, location="right", shrink=0.8, aspect=30, label="learned distance from the agent")
-    bar.set_ticks([0.0, threshold, 3 * threshold])
-    bar.set_ticklabels(["0", "k steps", "far"])
+    for axis, start in zip(axes, starts, strict=False):
+        draw_step(axis, policy, episode, sketches[start], start, norm)
+        axis.set_title(f"step {start}", fontsize=8, pad=3)
+    figure.suptitle(_title(policy, episode), fontsize=11)
+    if policy.actors.embedding is not None:
+        colours = matplotlib.cm.ScalarMappable(norm, "RdYlBu_r")
+        label = "learned distance from the agent"
+        bar = figure.colorbar(colours, ax=axes, location="right", shrink=0.8, aspect=30, label=label)
+        bar.set_ticks([0.0, threshold, 3 * threshold])
+        bar.set_ticklabels(["0", "k steps", "far"])
     figure.savefig(path, dpi=110)
 
 
-def _draw_window(axis: Axes, policy: Policy, episode: Episode, start: int, norm: TwoSlopeNorm) -> None:
-    env, space = policy.env, policy.space
-    assert isinstance(env, GridWorld)
-    position = episode.obs[start, : space.dimensions]
-    target = np.asarray(space.target(jnp.asarray(episode.subgoal[start]), jnp.asarray(position)))
-    walls = env.layout.walls
-    heat = np.full(walls.shape, np.nan)
-    heat[tuple(env.cells.T)] = _distances(policy, np.asarray(position))
-    axis.imshow(np.where(walls, 1.0, np.nan), cmap=matplotlib.colors.ListedColormap([WALL]))
-    axis.imshow(heat, cmap="RdYlBu_r", norm=norm)
-    path = episode.obs[: start + 1, : space.dimensions]
-    axis.plot(path[:, 1], path[:, 0], color=PATH, linewidth=1.4, solid_capstyle="round")
-    axis.plot(position[1], position[0], "o", color=PATH, markersize=6)
-    axis.plot(target[1], target[0], "*", color=SUBGOAL, markeredgecolor=PATH, markersize=12, clip_on=False)
-    for letter, cell in env.layout.marks.items():
+def _title(policy: Policy, episode: Episode) -> str:
+    length, total = len(episode.reward), float(episode.reward.sum())
+    title = f"{policy.config.task}, seed {policy.seed}: return {total:.1f} in {length} steps"
+    if policy.task.evaluation().ends_on_success:
+        title += ", success" if episode.terminated.any() else ", no success"
+    return title
+
+
+def draw_step(axis: Axes, policy: Policy, episode: Episode, sketch: Sketch, step: int, norm: TwoSlopeNorm) -> None:
+    """One step of an episode: the map, how far everything is judged to be, the path so far, and the subgoal."""
+    space = policy.setup.space
+    positions = space.phi(episode.obs[: step + 1])
+    here = positions[-1]
+    draw_heat(axis, policy, here, sketch, norm)
+    draw_map(axis, sketch)
+    walked, target = sketch.place(positions), sketch.place(space.target(episode.subgoal[step], here))
+    axis.plot(walked[:, 0], walked[:, 1], color=PATH, linewidth=1.4, solid_capstyle="round")
+    axis.plot(*walked[-1], "o", color=PATH, markersize=6)
+    axis.plot(*target, "*", color=SUBGOAL, markeredgecolor=PATH, markersize=12, clip_on=False)
+
+
+def draw_map(axis: Axes, sketch: Sketch) -> None:
+    """Walls, marks, targets and things."""
+    walls = [Rectangle((x, y), width, height) for x, y, width, height in sketch.walls]
+    axis.add_collection(PatchCollection(walls, facecolor=WALL, edgecolor=WALL, linewidth=0.2))
+    for letter, x, y in sketch.marks:
         if letter != "A":
-            axis.text(cell[1], cell[0], letter, ha="center", va="center", fontsize=9, fontweight="bold")
+            axis.text(x, y, letter, ha="center", va="center", fontsize=9, fontweight="bold")
+    for x, y, radius in sketch.discs:
+        axis.add_patch(Circle((x, y), radius, fill=False, edgecolor=PATH, linestyle="--", linewidth=0.8))
+    for x, y, kind in sketch.things:
+        marker, colour = THINGS[kind]
+        axis.plot(x, y, marker, color=colour, markeredgecolor="white", markeredgewidth=0.6, markersize=6)
+    axis.set_xlim(sketch.extent[:2])
+    axis.set_ylim(sketch.extent[2:])
+    axis.set_aspect("equal")
 
 
-def _distances(policy: Policy, position: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Learned distance from a position to every free cell."""
-    assert isinstance(policy.env, GridWorld)
-    cells = jnp.asarray(policy.env.cells, jnp.float32)
-    distance = jax.vmap(network.distance, (None, None, 0))
-    return np.asarray(distance(policy.agent.adjacency.embedding, jnp.asarray(position), cells))
+def draw_heat(axis: Axes, policy: Policy, here: NDArray[np.float32], sketch: Sketch, norm: TwoSlopeNorm) -> None:
+    """The learned distance from a position to everywhere, if it is learned."""
+    if policy.actors.embedding is None:
+        return
+    sides = [np.linspace(low, high, POINTS, dtype=np.float32) for low, high in zip(sketch.low, sketch.high, strict=True)]
+    points = np.tile(here, (POINTS, POINTS, 1))
+    points[..., 0], points[..., 1] = np.meshgrid(*sides, indexing="ij")
+    heat = network.distance(policy.actors.embedding, here[None, None], points)  # (first, second coordinate)
+    along = heat if sketch.across == 1 else heat.T
+    left, right, bottom, top = sketch.extent
+    low_first = (left, right, min(bottom, top), max(bottom, top))
+    axis.imshow(along, cmap="RdYlBu_r", norm=norm, origin="lower", extent=low_first, interpolation="bilinear")

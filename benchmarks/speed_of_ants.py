@@ -1,14 +1,14 @@
-"""Speed and memory of the ant environments alone: `hrac bench ant-maze --env-only`."""
+"""Speed and memory of the ant environments alone, stepped at random:  python benchmarks/speed_of_ants.py ant-maze"""
 
 import os
 import platform
+import sys
 import time
 from collections.abc import Iterator
 
 import mujoco
 import numpy as np
 
-from hrac.config import ConfigError
 from hrac.envs.ant import body
 from hrac.envs.ant.batch import AntBatch, Definition
 from hrac.envs.ant.gather import AntGather
@@ -23,7 +23,7 @@ MANY = (256, 1024, 4096)
 def environment(task: str, seconds: float = 4.0) -> Iterator[str]:
     """Lines about stepping a task's ants at random, beside the physics alone in the same seconds."""
     if task not in ANTS:
-        raise ConfigError(f"--env-only: there are no ants in {task!r}. Tasks with ants are: {', '.join(ANTS)}")
+        sys.exit(f"there are no ants in {task!r}. Tasks with ants are: {', '.join(ANTS)}")
     definition, cores = ANTS[task], os.cpu_count() or 1
     yield f"{platform.machine()}, {cores} cores, Python {platform.python_version()}, MuJoCo {mujoco.__version__}"
     plain = _plain_rate(definition, seconds / 2)
@@ -76,3 +76,8 @@ def _rates(batch: AntBatch, seconds: float) -> tuple[float, float]:
             spent["whole"] += middle - start
             spent["physics"] += end - middle
     return turns * batch.num_envs / spent["whole"], turns * batch.num_envs / spent["physics"]
+
+
+if __name__ == "__main__":
+    for line in environment(sys.argv[1] if len(sys.argv) > 1 else "ant-maze"):
+        print(line, flush=True)

@@ -10,7 +10,7 @@ class Stream(enum.IntEnum):
     ACT = 1
     LEARN = 2
     EVAL = 3
-    WANDER = 4
+    RANDOM_WALK = 4
     PAIRS = 5
     ACT_COPIES = 6
-    WANDER_COPIES = 7
+    RANDOM_WALK_COPIES = 7

@@ -1,0 +1,185 @@
+"""Where the pairs of positions come from that the adjacency network learns by. Exchangeable, and one may leave it out.
+
+    table          the k-step relation of explored cells, grown from trajectories (the paper's adjacency matrix)
+    oracle         the true relation, told by an environment that knows its distances
+    trajectories   pairs drawn from stored trajectories directly: at most k steps apart, or at least 4 k
+    none           no adjacency network at all
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hrac.adjacency.network import PairBatch
+from hrac.adjacency.pairs import TablePairs, TrajectoryPairs
+from hrac.adjacency.table import AdjacencyTable
+from hrac.config import ConfigError
+from hrac.settings import AdjacencyConfig
+
+Positions = NDArray[np.floating]
+Episodes = NDArray[np.integer]
+Arrays = dict[str, NDArray[Any]]
+
+
+@runtime_checkable
+class Pairs(Protocol):
+    """Labelled pairs of positions to draw minibatches from."""
+
+    def draw(self, rng: np.random.Generator, batches: int, batch_size: int) -> PairBatch:
+        """Minibatches (batches, batch_size, ...) as NumPy arrays."""
+        ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where one run's pairs come from."""
+
+    needs_random_walk: bool
+    """Whether there is nothing to learn from before random behaviour has been seen."""
+
+    def extend(self, positions: Positions, episodes: Episodes) -> None:
+        """Take in trajectories: positions (steps, goal) in time order, each with the number of its episode."""
+        ...
+
+    def pairs(self) -> Pairs:
+        """The pairs there are now."""
+        ...
+
+    @property
+    def epoch_pairs(self) -> int:
+        """How many pairs an epoch has: all unordered pairs of explored cells."""
+        ...
+
+    def numbers(self) -> dict[str, float]:
+        """For the log: see docs/metrics.md."""
+        ...
+
+    def snapshot(self) -> Arrays:
+        """The complete state as named arrays."""
+        ...
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on exactly from a snapshot."""
+        ...
+
+
+@runtime_checkable
+class TrueRelation(Protocol):
+    """An environment that knows how far apart its positions are."""
+
+    @property
+    def cells(self) -> NDArray[np.integer]:
+        """All positions (cells, goal)."""
+        ...
+
+    @property
+    def cell_distances(self) -> NDArray[np.integer]:
+        """Steps from each of them to each (cells, cells)."""
+        ...
+
+
+class Table:
+    """The k-step relation of explored cells."""
+
+    needs_random_walk = True
+
+    def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig) -> None:
+        self.table = AdjacencyTable(k, cfg.cell_size, goal_dim)
+
+    def extend(self, positions: Positions, episodes: Episodes) -> None:
+        """Add what trajectories show to the relation."""
+        self.table.update(positions, episodes)
+
+    def pairs(self) -> TablePairs:
+        """All pairs of explored cells."""
+        return TablePairs(self.table)
+
+    @property
+    def epoch_pairs(self) -> int:
+        """All unordered pairs of explored cells."""
+        return self.table.num_pairs
+
+    def numbers(self) -> dict[str, float]:
+        """How much has been explored."""
+        return {"adjacency/cells": len(self.table.cells), "adjacency/pairs": self.table.num_adjacent}
+
+    def snapshot(self) -> Arrays:
+        """Cells and adjacent pairs."""
+        return {"cells": self.table.cells, "pairs": self.table.pairs}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on exactly from a snapshot."""
+        self.table = AdjacencyTable.restore(self.table.k, self.table.cell_size, arrays["cells"], arrays["pairs"])
+
+
+class Oracle(Table):
+    """The true k-step relation of all cells; experience adds nothing."""
+
+    needs_random_walk = False
+
+    def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig, known: TrueRelation) -> None:
+        super().__init__(k, goal_dim, cfg)
+        self.table = AdjacencyTable.from_distances(k, cfg.cell_size, known.cells, known.cell_distances)
+
+    def extend(self, positions: Positions, episodes: Episodes) -> None:
+        """Nothing: all is known."""
+
+
+class Trajectories:
+    """Stored trajectories themselves, without a relation: the same pair may be drawn as near once and as far another time."""
+
+    needs_random_walk = True
+
+    def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig) -> None:
+        self._k = k
+        self._cells = AdjacencyTable(k, cfg.cell_size, goal_dim)
+        self._positions: Positions = np.zeros((0, goal_dim), np.float32)
+        self._episodes: Episodes = np.zeros(0, np.int64)
+
+    def extend(self, positions: Positions, episodes: Episodes) -> None:
+        """Store trajectories."""
+        self._cells.explore(positions)
+        first = self._episodes[-1] + 1 if len(self._episodes) else 0
+        self._positions = np.concatenate([self._positions, positions.astype(np.float32)])
+        self._episodes = np.concatenate([self._episodes, episodes - episodes[0] + first])
+
+    def pairs(self) -> TrajectoryPairs:
+        """All pairs of steps of one episode that are near or far enough in time."""
+        return TrajectoryPairs(self._positions, self._episodes, self._k)
+
+    @property
+    def epoch_pairs(self) -> int:
+        """As many as the relation's would have, so that both make as many gradient steps."""
+        return self._cells.num_pairs
+
+    def numbers(self) -> dict[str, float]:
+        """How much has been explored."""
+        return {"adjacency/cells": len(self._cells.cells)}
+
+    def snapshot(self) -> Arrays:
+        """Everything stored."""
+        return {"cells": self._cells.cells, "positions": self._positions, "episodes": self._episodes}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on exactly from a snapshot."""
+        no_pairs = np.zeros(0, np.int64)
+        self._cells = AdjacencyTable.restore(self._k, self._cells.cell_size, arrays["cells"], no_pairs)
+        self._positions, self._episodes = arrays["positions"], arrays["episodes"]
+
+
+def make_source(cfg: AdjacencyConfig, k: int, goal_dim: int, known: TrueRelation | None) -> Source | None:
+    """The source that a configuration names, for one run; None if adjacency is not learned. Raises `ConfigError`."""
+    match cfg.source:
+        case "none":
+            return None
+        case "table":
+            return Table(k, goal_dim, cfg)
+        case "trajectories":
+            return Trajectories(k, goal_dim, cfg)
+    if known is None:
+        raise ConfigError(
+            "adjacency.source must be 'none', 'table' or 'trajectories' here, got 'oracle': this task does not know its true "
+            "distances (`cells`, `cell_distances`)"
+        )
+    return Oracle(k, goal_dim, cfg, known)

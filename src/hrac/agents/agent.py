@@ -1,0 +1,61 @@
+"""All that is learned in one run, and what is learned from a round (Algorithm 1).
+
+    learn  after a round of n steps:
+             controller updates                                 controller.learn
+             n / k manager updates on minibatches of windows    manager.learn
+    The adjacency network is trained apart, every C steps       adjacency.learn
+
+Everything is for one run; training maps it over runs. Acting is in `decide`.
+"""
+
+from typing import NamedTuple
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from hrac.adjacency import network
+from hrac.adjacency.network import AdjacencyState
+from hrac.agents import controller, manager
+from hrac.agents.a2c import ControllerStep
+from hrac.agents.controller import ControllerState
+from hrac.agents.decide import Actors, Setup
+from hrac.agents.td3 import Metrics, TD3State, Transition
+from hrac.agents.windows import Window
+
+
+class AgentState(NamedTuple):
+    """All that is learned in one run."""
+
+    manager: TD3State
+    controller: ControllerState
+    adjacency: AdjacencyState | None
+    """None where adjacency is not learned."""
+
+    @property
+    def actors(self) -> Actors:
+        """What is needed to act."""
+        embedding = None if self.adjacency is None else self.adjacency.embedding
+        return Actors(self.manager.actor, self.controller.actor, embedding)
+
+
+def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
+    """An untrained agent."""
+    key_manager, key_controller, key_adjacency = jax.random.split(key, 3)
+    learned = setup.cfg.adjacency.source != "none"
+    return AgentState(
+        manager=manager.init(key_manager, setup),
+        controller=controller.init(key_controller, setup),
+        adjacency=network.init(key_adjacency, setup.space.goal_dim, setup.cfg.adjacency) if learned else None,
+    )
+
+
+def learn(
+    key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window, setup: Setup
+) -> tuple[AgentState, Metrics]:
+    """Controller updates, then manager updates with the controller they lead to."""
+    key_controller, key_manager = jax.random.split(key)
+    low, low_metrics = controller.learn(key_controller, agent.controller, steps, setup)
+    agent = agent._replace(controller=low)
+    actors = agent.actors
+    high, high_metrics = manager.learn(key_manager, agent.manager, actors.controller, actors.embedding, windows, setup)
+    return agent._replace(manager=high), low_metrics | high_metrics

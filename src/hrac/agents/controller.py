@@ -1,0 +1,66 @@
+"""The controller, on the intrinsic reward: A2C for discrete actions, TD3 for continuous ones.
+
+    A2C   1 update per round, over the windows that ended in it      a2c.update
+    TD3   n updates per round, on minibatches of stored steps        td3.update
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from hrac.agents import a2c, td3
+from hrac.agents.a2c import A2CState, ControllerStep
+from hrac.agents.decide import Setup
+from hrac.agents.td3 import Metrics, Settings, TD3State, Transition
+from hrac.config import Config
+
+ControllerState = A2CState | TD3State
+
+
+def is_td3(cfg: Config) -> bool:
+    """Which of the two it is."""
+    return cfg.controller.learner == "td3"
+
+
+def init(key: PRNGKeyArray, setup: Setup) -> ControllerState:
+    """An untrained controller."""
+    space, cfg = setup.space, setup.cfg
+    inputs = setup.obs_dim - space.context + space.goal_dim
+    if is_td3(cfg):
+        return td3.init(key, inputs, setup.actions.outputs, settings(cfg))
+    return a2c.init(key, inputs, setup.actions.outputs, cfg.controller)
+
+
+def settings(cfg: Config) -> Settings:
+    """The controller's TD3."""
+    level = cfg.controller
+    return Settings(
+        hidden=level.hidden,
+        actor_learning_rate=level.learning_rate,
+        critic_learning_rate=level.critic_learning_rate,
+        soft_update_rate=level.soft_update_rate,
+        discount=level.discount,
+        reward_scale=level.reward_scale,
+        huber=True,
+        critic_weight_decay=level.critic_weight_decay,
+        target_noise_sigma=level.target_noise_sigma,
+        target_noise_clip=level.target_noise_clip,
+        output_penalty=level.output_penalty,
+    )
+
+
+def learn(
+    key: PRNGKeyArray, controller: ControllerState, experience: ControllerStep | Transition, setup: Setup
+) -> tuple[ControllerState, Metrics]:
+    """A round's updates: one over its steps (A2C), or one for each minibatch of stored steps (TD3: updates, batch)."""
+    if isinstance(experience, ControllerStep):
+        assert isinstance(controller, A2CState)
+        return a2c.update(controller, experience, setup.cfg.controller)
+
+    def one(controller: TD3State, drawn: tuple[Array, Transition]) -> tuple[TD3State, Metrics]:
+        key, batch = drawn
+        return td3.update(key, controller, batch, setup.actions, None, settings(setup.cfg))
+
+    keys = jax.random.split(key, len(experience.reward))
+    controller, metrics = jax.lax.scan(one, controller, (keys, experience))
+    return controller, {f"controller/{name}": jnp.mean(numbers) for name, numbers in metrics.items()}

@@ -1,0 +1,148 @@
+"""The inner loop of Algorithm 1: who proposes a subgoal, and who acts for it. For NumPy and JAX alike.
+
+    clock 0:  the manager proposes a subgoal       propose
+    else:     the subgoal is carried on by h       carry_on
+    then:     the controller acts for it           actions.choose
+
+Training, evaluation, policies and pictures all go through `decide`. Randomness is an input, so the same noise gives the same
+decisions wherever they are made. Shapes are trailing axes: (runs, copies, ...), (copies, ...) or none before them.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from hrac.adjacency import network
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.config import Config
+from hrac.nets import MLP
+from hrac.spaces import Actions, AnyArray
+
+
+class Setup(NamedTuple):
+    """What does not change in a training: constants of all compiled programs."""
+
+    space: SubgoalSpace
+    actions: Actions
+    obs_dim: int
+    """Numbers in an observation, those that only the manager sees included."""
+    cfg: Config
+
+
+class Actors(NamedTuple):
+    """The networks that are needed to act."""
+
+    manager: MLP
+    controller: MLP
+    embedding: MLP | None
+    """The adjacency network; None where adjacency is not learned."""
+
+
+class SubgoalState(NamedTuple):
+    """What the hierarchy keeps between two steps of an episode."""
+
+    subgoal: Float[AnyArray, "*n goal"]
+    clock: Int[AnyArray, "*n"]
+    """Steps since the last proposal; at 0 a new subgoal is due."""
+
+
+class Noise(NamedTuple):
+    """The random numbers that a subgoal is explored with."""
+
+    first_subgoal: Float[AnyArray, "*n goal"]
+    """Between 0 and 1: what is proposed before the manager has begun to learn."""
+    subgoals: Float[AnyArray, "*n candidates goal"]
+    """Added to the manager's subgoal to make candidates."""
+    lottery: Float[AnyArray, "*n candidates"]
+    """Decides which of the candidates that are judged adjacent is taken."""
+
+
+def decide(
+    actors: Actors,
+    state: SubgoalState,
+    obs: Float[AnyArray, "*n obs"],
+    setup: Setup,
+    action_noise: Float[AnyArray, "*n outputs"] | None = None,
+    noise: Noise | None = None,
+    ready: Bool[AnyArray, "*n"] | None = None,
+) -> tuple[Float[AnyArray, "*n goal"], Shaped[AnyArray, "..."]]:
+    """g_t from the manager where one is due, else the one carried on by h; a_t from the controller for it.
+
+    `action_noise` is added to the action, or to the logits it is chosen by. `noise` explores subgoals, and `ready` says where
+    the manager has begun to learn; without them the manager's plain subgoals are taken.
+    """
+    subgoal = _where_due(state, lambda: propose(actors, obs, setup, noise, ready))
+    raw = actors.controller(setup.space.controller_input(obs, subgoal))
+    return subgoal, setup.actions.choose(raw, action_noise)
+
+
+def propose(
+    actors: Actors,
+    obs: Float[AnyArray, "*n obs"],
+    setup: Setup,
+    noise: Noise | None = None,
+    ready: Bool[AnyArray, "*n"] | None = None,
+) -> Float[AnyArray, "*n goal"]:
+    """The manager's subgoals; to explore, one of several noisy candidates, and uniform ones until the manager is ready."""
+    space, position = setup.space, setup.space.phi(obs)
+    plain = space.squash(actors.manager(obs))
+    if noise is None or ready is None:
+        return plain
+    candidates = space.explore(plain[..., None, :], noise.subgoals)
+    chosen = candidates[..., 0, :]
+    if candidates.shape[-2] > 1:
+        chosen = _adjacent_candidate(actors, candidates, plain, position, noise.lottery, setup)
+    xp = obs.__array_namespace__()
+    return xp.where(ready[..., None], chosen, space.uniform(noise.first_subgoal, position))
+
+
+def _adjacent_candidate(
+    actors: Actors,
+    candidates: Float[AnyArray, "*n candidates goal"],
+    plain: Float[AnyArray, "*n goal"],
+    position: Float[AnyArray, "*n goal"],
+    lottery: Float[AnyArray, "*n candidates"],
+    setup: Setup,
+) -> Float[AnyArray, "*n goal"]:
+    """A random one among the candidates that are judged adjacent; if there is none, the plain subgoal."""
+    xp = plain.__array_namespace__()
+    adjacent = judged_adjacent(actors.embedding, candidates, position[..., None, :], setup)
+    drawn = xp.argmax(xp.where(adjacent, lottery, -1.0), axis=-1)
+    chosen = xp.take_along_axis(candidates, drawn[..., None, None], axis=-2)[..., 0, :]
+    return xp.where(xp.any(adjacent, axis=-1)[..., None], chosen, plain)
+
+
+def judged_adjacent(
+    embedding: MLP | None, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*m goal"], setup: Setup
+) -> Bool[AnyArray, "*n"]:
+    """Whether the adjacency network takes subgoals to be within k steps. Without a network all are."""
+    if embedding is None:
+        return subgoal.__array_namespace__().ones(subgoal.shape[:-1], dtype=bool)
+    apart = network.distance(embedding, position, setup.space.target(subgoal, position))
+    return apart < setup.cfg.adjacency.threshold
+
+
+def carry_on(
+    state: SubgoalState,
+    obs: Float[AnyArray, "*n obs"],
+    next_obs: Float[AnyArray, "*n obs"],
+    last: Bool[AnyArray, "*n"],
+    space: SubgoalSpace,
+) -> SubgoalState:
+    """For the next step: the subgoal seen from there, and whether a new one is due because its window is over."""
+    xp = obs.__array_namespace__()
+    subgoal = space.transition(state.subgoal, space.phi(obs), space.phi(next_obs))
+    return SubgoalState(subgoal, xp.where(last, 0, state.clock + 1).astype(state.clock.dtype))
+
+
+def _where_due(state: SubgoalState, proposed: Callable[[], AnyArray]) -> AnyArray:
+    """New subgoals where they are due. Proposing is expensive: it is left out in steps in which none is due anywhere."""
+    due = state.clock == 0
+    if isinstance(due, np.ndarray | np.bool_):
+        return np.where(due[..., None], proposed(), state.subgoal) if due.any() else state.subgoal
+    xp = due.__array_namespace__()
+    fresh = lambda: xp.where(due[..., None], proposed(), state.subgoal)  # noqa: E731
+    return jax.lax.cond(xp.any(due), fresh, lambda: state.subgoal)

@@ -1,0 +1,81 @@
+"""The manager: TD3 over windows of k steps, with the adjacency loss on its subgoals (Eq. 12, 13) and the correction."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from hrac.adjacency import network
+from hrac.agents import td3
+from hrac.agents.correction import correct, draw_candidates
+from hrac.agents.decide import Setup
+from hrac.agents.td3 import Metrics, Penalty, Settings, TD3State
+from hrac.agents.windows import Window
+from hrac.config import Config
+from hrac.nets import MLP
+
+
+def init(key: PRNGKeyArray, setup: Setup) -> TD3State:
+    """An untrained manager."""
+    return td3.init(key, setup.obs_dim, setup.space.goal_dim, settings(setup.cfg))
+
+
+def settings(cfg: Config) -> Settings:
+    """The manager's TD3."""
+    level = cfg.manager
+    return Settings(
+        hidden=level.hidden,
+        actor_learning_rate=level.actor_learning_rate,
+        critic_learning_rate=level.critic_learning_rate,
+        soft_update_rate=level.soft_update_rate,
+        discount=level.discount,
+        reward_scale=level.reward_scale,
+        penalty_weight=level.eta,
+        huber=level.critic_loss == "huber",
+        critic_weight_decay=level.critic_weight_decay,
+        target_noise_sigma=level.target_noise_sigma,
+        target_noise_clip=level.target_noise_clip,
+    )
+
+
+def too_far(embedding: MLP, setup: Setup) -> Penalty:
+    """The adjacency loss of a subgoal,  max(||psi(phi(s)) - psi(g)|| - eps_k, 0)  (Eq. 13)."""
+
+    def penalty(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
+        position = setup.space.phi(obs)
+        apart = network.distance(embedding, position, setup.space.target(subgoal, position))
+        return jax.nn.relu(apart - setup.cfg.manager.hinge)
+
+    return penalty
+
+
+def learn(
+    key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: MLP | None, batches: Window, setup: Setup
+) -> tuple[TD3State, Metrics]:
+    """An update for each minibatch of windows (updates, batch), each corrected before if asked for.
+
+    The actor's value term is applied at the first of every `value_every_gradient_steps` updates, its adjacency term at each.
+    """
+    cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
+    penalty = None if embedding is None else too_far(embedding, setup)
+
+    def one(manager: TD3State, drawn: tuple[Array, Array, Window]) -> tuple[TD3State, Metrics]:
+        key, index, batch = drawn
+        key_draw, key_update = jax.random.split(key)
+        window, metrics = batch.whole, {}
+        if cfg.correction_candidates > 0:
+            corrected = correct(draw_candidates(key_draw, batch, setup), controller, batch, setup)
+            metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))
+            window = window._replace(action=corrected)
+        update = lambda with_value: td3.update(  # noqa: E731
+            key_update, manager, window, setup.space, penalty, settings(setup.cfg), with_value
+        )
+        if every == 1:
+            manager, numbers = update(True)
+        else:
+            manager, numbers = jax.lax.cond(index % every == 0, lambda: update(True), lambda: update(False))
+        return manager, metrics | numbers
+
+    count = len(batches.inside)
+    manager, metrics = jax.lax.scan(one, manager, (jax.random.split(key, count), jnp.arange(count), batches))
+    names = {"penalty": "too_far"}  # how far subgoals leave the k-step region
+    return manager, {f"manager/{names.get(name, name)}": jnp.mean(numbers) for name, numbers in metrics.items()}

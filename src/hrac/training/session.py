@@ -1,0 +1,145 @@
+"""A training in its run folder: its log, checkpoints, policies and display, and when it stops."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hrac.config import Config
+from hrac.envs.base import Environment, HostTask
+from hrac.folder import checkpoint
+from hrac.folder.checkpoint import CheckpointError
+from hrac.folder.files import remove_leftovers
+from hrac.folder.lock import locked
+from hrac.folder.log import METRICS, Row, RunLog
+from hrac.folder.log import read as read_log
+from hrac.folder.progress import Display, Status
+from hrac.runs import join
+from hrac.training import loop, policies, state
+from hrac.training.state import CHECKPOINT, Training
+from hrac.training.stop import Deadline, StopAsked, interruptible
+from hrac.worlds.base import DivergedError
+
+
+class Outcome(NamedTuple):
+    """How a training ended."""
+
+    folder: Path
+    env_steps: int
+    finished: bool
+    """False if it stopped before its last step."""
+    interrupted: bool
+    """Whether it stopped because somebody asked for it (Ctrl-C, a polite kill), not because its minutes were over."""
+    last: dict[str, NDArray[np.floating]]
+    """The last evaluation: a value per seed by metric."""
+
+
+def train(
+    config: Config,
+    task: Environment | HostTask,
+    folder: Path,
+    display: Display,
+    resume: bool = False,
+    minutes: float | None = None,
+    begun: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Train all seeds of a configuration in a run folder, from the start or from its checkpoint.
+
+    With `minutes`, it stops with a checkpoint before they are over, as far as it can tell from rounds and saves so far.
+    `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
+    """
+    if resume:
+        _require_checkpoint(folder, config)
+    with contextlib.closing(display), locked(folder), interruptible() as interrupted:
+        remove_leftovers(folder)
+        training = Training(config, task)
+        rounds = 2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1
+        deadline = Deadline(minutes, training, interrupted, rounds)
+        fresh = not (resume and (folder / CHECKPOINT).exists())
+        with deadline.measuring_save(reading=True):
+            log = RunLog(folder) if fresh else RunLog(folder, state.load(training, folder / CHECKPOINT), training.env_steps)
+        begun()
+        with contextlib.closing(log), _naming_the_checkpoint(folder):
+            record = _FolderRecord(training, folder, log, display, deadline)
+            if fresh and training.sources:
+                display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
+            try:
+                loop.train(training, record, deadline, fresh)
+            except StopAsked:  # in pre-training there is nothing to save: a run that goes on begins anew
+                return Outcome(folder, 0, False, True, {})
+            last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
+            return Outcome(folder, training.env_steps, training.ended, interrupted(), last)
+
+
+class _FolderRecord:
+    """Passes numbers on to the log and the display, with the time they took, and states to the folder."""
+
+    def __init__(self, training: Training, folder: Path, log: RunLog, display: Display, deadline: Deadline) -> None:
+        self._training, self._folder, self._log, self._display, self._deadline = training, folder, log, display, deadline
+        self._mark = time.monotonic()
+        self._began = self._mark - log.seconds
+        self._mark_step = training.env_steps
+        self._pace = float("nan")
+        self._saved_step: int | None = None
+        self.last: dict[str, NDArray[np.floating]] = {}
+
+    def rows(self, rows: list[Row]) -> None:
+        """Log them; an evaluation is shown."""
+        self._log.write(rows)
+        for name in {row.name for row in rows}:
+            self.last[name] = np.array([row.value for row in rows if row.name == name])
+        if any(row.name == "eval/return" for row in rows):
+            now, step = time.monotonic(), self._training.env_steps
+            self._pace = (step - self._mark_step) * len(self._training.config.seeds) / max(now - self._mark, 1e-9)
+            self._mark, self._mark_step = now, step
+            self._log.write_timing(step, now - self._began, self._pace)
+            self._display.evaluation(self._status())
+
+    def round(self) -> None:
+        """Show it."""
+        self._display.round(self._status())
+
+    def save(self) -> None:
+        """Write the policies and a checkpoint, unless this step's are there."""
+        if self._saved_step == self._training.env_steps:
+            return
+        with self._deadline.measuring_save():
+            training = self._training
+            training.settle()
+            policies.save(self._folder, join(training.actors()), training.config)  # first: a kill in between is made up for
+            state.save(training, self._folder / CHECKPOINT, self._log.offset)
+        self._saved_step = self._training.env_steps
+
+    def _status(self) -> Status:
+        mean = lambda name: float(np.mean(self.last.get(name, np.nan)))  # noqa: E731
+        step = self._training.env_steps
+        return Status(step, self._pace, mean("eval/return"), mean("eval/success"), mean("adjacency/accuracy"))
+
+
+@contextlib.contextmanager
+def _naming_the_checkpoint(folder: Path) -> Iterator[None]:
+    """A training that diverged says where its last good state is."""
+    try:
+        yield
+    except DivergedError as error:
+        good = folder / CHECKPOINT
+        where = f"The last good checkpoint is {good}" if good.exists() else "There is no checkpoint yet"
+        raise DivergedError(f"{error}. {where}") from None
+
+
+def steps_reached(folder: Path) -> int:
+    """The step of a run folder's checkpoint, 0 if it has none; raises `CheckpointError`."""
+    path = folder / CHECKPOINT
+    return int(checkpoint.load(path, "checkpoint")[1]["env_steps"]) if path.exists() else 0
+
+
+def _require_checkpoint(folder: Path, config: Config) -> None:
+    """A run that has come further than its beginning must have one to go on from."""
+    if (folder / METRICS).exists() and not (folder / CHECKPOINT).exists():
+        last = max((row.step for row in read_log(folder)), default=0)
+        if last > config.adjacency.pretrain_env_steps:
+            raise CheckpointError(f"{folder} has metrics up to step {last:,} but no {CHECKPOINT}: it cannot be resumed")

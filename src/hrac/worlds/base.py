@@ -1,0 +1,98 @@
+"""What a world is: copies of an environment for every run, and the two levels acting in them.
+
+A run is one seed. Arrays of all runs have a leading run axis. Runs are held in parts, each one program (`hrac.runs.Parts`):
+a world takes the networks of each part and gives experience for each part.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from jaxtyping import Bool, Float, Shaped
+from numpy.typing import NDArray
+
+from hrac.agents.decide import Actors
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.agents.windows import Trajectory
+from hrac.envs.base import KnownDistances
+from hrac.errors import HracError
+from hrac.spaces import AnyArray
+
+
+class DivergedError(HracError, RuntimeError):
+    """A number stopped being finite; the message says which, where and when."""
+
+
+class Visited(NamedTuple):
+    """Where steps led, for the adjacency tables (runs, time, copies, ...)."""
+
+    position: Float[AnyArray, "*time goal"]
+    after: Float[AnyArray, "*time goal"]
+    done: Bool[AnyArray, "*time"]
+
+
+class Collected(NamedTuple):
+    """A round's steps."""
+
+    trajectory: Trajectory
+    """With the tail before it (runs, k + time, copies, ...)."""
+    episode_return: Float[AnyArray, "*time"]
+    """At the new steps, the reward of the episode so far (runs, time, copies)."""
+    visited: Visited
+    """Of the new steps."""
+
+
+class Episode(NamedTuple):
+    """Played episodes, without exploration, step by step (runs, time, episodes, ...); also of one: (time, ...).
+
+    All are as long as the longest; `alive` marks the steps that were made.
+    """
+
+    obs: Float[AnyArray, "*time obs"]
+    subgoal: Float[AnyArray, "*time goal"]
+    action: Shaped[AnyArray, "*action"]
+    reward: Float[AnyArray, "*time"]
+    next_obs: Float[AnyArray, "*time obs"]
+    terminated: Bool[AnyArray, "*time"]
+    alive: Bool[AnyArray, "*time"]
+
+
+@runtime_checkable
+class World(Protocol):
+    """Makes experience for all runs of a training."""
+
+    ends_on_success: bool
+    """Whether an episode that terminates in training has succeeded."""
+    known: KnownDistances | None
+    """The environment, if it knows its true distances."""
+
+    def collect(self, actors: list[Actors], ready: NDArray[Any], index: int) -> list[Collected]:
+        """Let the two levels act for the round of this number, exploring; `ready` (runs) says which have begun to learn."""
+        ...
+
+    def agent_keys(self) -> AnyArray:
+        """Random keys (runs) for untrained agents."""
+        ...
+
+    def random_walk(self, env_steps: int, poll: Callable[[], None]) -> list[Visited]:
+        """Episodes of uniformly random actions, of at least this many steps in all for each run.
+
+        `poll` is called often and may raise to stop.
+        """
+        ...
+
+    def evaluate(self, actors: list[Actors], episodes: int, env_steps: int) -> dict[str, NDArray[Any]]:
+        """Play episodes without exploration: totals and weights (2, runs, episodes) of their numbers (docs/metrics.md)."""
+        ...
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """The complete state as named arrays."""
+        ...
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on exactly from a snapshot."""
+        ...
+
+
+def visited(new: Trajectory, space: SubgoalSpace) -> Visited:
+    """Where the steps of a trajectory led."""
+    return Visited(space.phi(new.obs), space.phi(new.next_obs), new.terminated | new.truncated)

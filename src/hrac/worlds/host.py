@@ -1,0 +1,262 @@
+"""A world whose environment lives on the host: copies step together on threads, and both levels act by NumPy.
+
+For a few dozen copies the networks are too small to be worth a trip to the device and back at every step.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide
+from hrac.agents.windows import Trajectory, empty_tail
+from hrac.config import Config
+from hrac.envs.base import BatchEnvironment, HostTask, KnownDistances, SimulationError
+from hrac.runs import Parts, join
+from hrac.spaces import Box
+from hrac.worlds.base import Collected, DivergedError, Episode, Visited, visited
+from hrac.worlds.numbers import summarise
+from hrac.worlds.streams import Stream
+
+Numbers = NDArray[np.float32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+_BLAS = ThreadpoolController()
+
+
+def single_threaded_blas(function: Function) -> Function:
+    """For functions that step copies and act in turn: matrix products in them are not divided among threads.
+
+    NumPy's library would divide even these small ones, and its threads then wait for the next in a busy loop, on the cores that
+    the copies are to be stepped on. The limit holds for the whole process while the function runs, so such functions are to be
+    called by one thread at a time.
+    """
+    return _BLAS.wrap(limits=1, user_api="blas")(function)
+
+
+def observed(env: BatchEnvironment, obs: NDArray[np.float64], ids: NDArray[np.int64] | slice = slice(None)) -> Numbers:
+    """Observations of some copies with what only the manager sees behind them."""
+    return np.concatenate([obs, env.context[ids]], axis=1).astype(np.float32)
+
+
+def copy_seeds(seeds: tuple[int, ...], copies: int, *stream: int) -> NDArray[np.int64]:
+    """A seed for each copy of each run (runs * copies,), from the run's seed and a random stream."""
+    return np.array(
+        [
+            np.random.SeedSequence([seed, *stream, copy]).generate_state(1, np.uint64)[0] >> np.uint64(1)
+            for seed in seeds
+            for copy in range(copies)
+        ]
+    ).astype(np.int64)
+
+
+class Draws(NamedTuple):
+    """The random numbers of a round, for each step (time, runs, copies, ...)."""
+
+    noise: Noise
+    action: Numbers
+
+    def at(self, time: int) -> tuple[Numbers, Noise]:
+        """Those of one step."""
+        return self.action[time], Noise(*(part[time] for part in self.noise))
+
+
+class HostWorld:
+    """Copies of an environment on the host. Arrays here are (runs, copies, ...)."""
+
+    def __init__(self, task: HostTask, setup: Setup, config: Config, parts: Parts) -> None:
+        self.task, self.setup, self.config, self._parts = task, setup, config, parts
+        self.ends_on_success = task.ends_on_success
+        self.known = task if isinstance(task, KnownDistances) else None
+        self._evaluation = task.evaluation()
+        self.runs, self.copies = len(config.seeds), config.training.envs_per_run
+        self.env = task.batch(self.runs * self.copies, config.training.env_threads)
+        first = self.env.reset(seeds=copy_seeds(config.seeds, self.copies, Stream.ACT_COPIES))
+        shape = (self.runs, self.copies)
+        self.obs: Numbers = observed(self.env, first).reshape(*shape, -1)
+        self.hierarchy = SubgoalState(np.zeros((*shape, setup.space.goal_dim), np.float32), np.zeros(shape, np.int32))
+        self.total = np.zeros(shape)
+        """Reward so far in the present episodes."""
+        one = jax.device_get(empty_tail(setup))
+        self.tail: Trajectory = jax.tree.map(lambda leaf: np.broadcast_to(leaf[:, None, None], (len(leaf), *shape, *leaf.shape[1:])), one)
+        """The last k steps (k, runs, copies, ...)."""
+
+    def agent_keys(self) -> jax.Array:
+        """Random keys for untrained agents."""
+        seeds = jax.vmap(jax.random.key)(jnp.asarray(self.config.seeds, jnp.uint32))
+        return jax.vmap(lambda key: jax.random.fold_in(key, int(Stream.INIT)))(seeds)
+
+    @single_threaded_blas
+    def collect(self, actors: list[Actors], ready: NDArray[np.bool_], index: int) -> list[Collected]:
+        """A round of exploring."""
+        length, everyone = self.config.training.round_env_steps // self.copies, on_host(actors)
+        self._require_finite(everyone)
+        draws = self._draw_round(index, length)
+        ready = np.broadcast_to(ready[:, None], (self.runs, self.copies))
+        steps, totals = [], np.zeros((length, self.runs, self.copies), np.float32)
+        for time in range(length):
+            action_noise, noise = draws.at(time)
+            subgoal, action = decide(everyone, self.hierarchy, self.obs, self.setup, action_noise, noise, ready)
+            with self._naming_the_seed(self.copies):
+                step, totals[time] = self._step(subgoal, action)
+            steps.append(step)
+        new = jax.tree.map(lambda *leaves: np.stack(leaves), *steps)
+        whole = jax.tree.map(lambda tail, leaf: np.concatenate([tail, leaf]), self.tail, new)
+        self.tail = jax.tree.map(lambda leaf: leaf[-self.config.k :].copy(), whole)
+        trajectory, totals, new = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), (whole, totals, new))
+        return self._parts.split(Collected(trajectory, totals, visited(new, self.setup.space)))
+
+    @contextlib.contextmanager
+    def _naming_the_seed(self, copies: int) -> Iterator[None]:
+        """A simulation that breaks down says whose it was; each seed has this many copies."""
+        try:
+            yield
+        except SimulationError as error:
+            seed = self.config.seeds[error.copies[0] // copies]
+            raise DivergedError(f"the physics of seed {seed} became unstable") from error
+
+    def _require_finite(self, actors: Actors) -> None:
+        """Actors that are not finite must not act."""
+        for path, leaf in jax.tree_util.tree_leaves_with_path(actors):
+            finite = np.isfinite(leaf.reshape(len(leaf), -1)).all(axis=1)
+            if not finite.all():
+                seed = self.config.seeds[np.flatnonzero(~finite)[0]]
+                raise DivergedError(f"{jax.tree_util.keystr(path)} of seed {seed} is not finite")
+
+    def _draw_round(self, index: int, length: int) -> Draws:
+        goal, outputs, manager = self.setup.space.goal_dim, self.setup.actions.outputs, self.config.manager
+        shape, count = (length, self.copies), manager.candidates
+        drawn = []
+        for seed in self.config.seeds:
+            rng = np.random.default_rng([seed, Stream.ACT, index])
+            first_subgoal = rng.random((*shape, goal))
+            subgoals = (manager.noise_sigma * rng.standard_normal((*shape, count, goal))).astype(np.float32)
+            action = action_noise(rng, (*shape, outputs), self.setup)
+            lottery = rng.random((*shape, count), np.float32)
+            drawn.append(Draws(Noise(first_subgoal, subgoals, lottery), action))
+        return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *drawn)
+
+    def _step(self, subgoal: Numbers, action: NDArray[Any]) -> tuple[Trajectory, Numbers]:
+        """One step of all copies; those whose episode ended begin a new one."""
+        shape, obs, clock = (self.runs, self.copies), self.obs, self.hierarchy.clock
+        after = self.env.step(action.reshape(-1, *action.shape[2:]))
+        next_obs = observed(self.env, after.obs)
+        reward, terminated, truncated = (array.reshape(shape) for array in after[1:])
+        done = terminated | truncated
+        last = done | (clock == self.config.k - 1)
+        self.obs = next_obs.reshape(*shape, -1)
+        step = Trajectory(obs, subgoal, action, reward.astype(np.float32), self.obs, terminated, truncated, clock, last)
+        self.hierarchy = carry_on(SubgoalState(subgoal, clock), obs, self.obs, last, self.setup.space)
+        total = self.total + reward
+        self.total = np.where(done, 0.0, total)
+        if done.any():
+            ids = np.flatnonzero(done)
+            fresh = next_obs.copy()
+            fresh[ids] = observed(self.env, self.env.reset(ids), ids)
+            self.obs = fresh.reshape(*shape, -1)
+        return step, total.astype(np.float32)
+
+    def random_walk(self, env_steps: int, poll: Callable[[], None] = lambda: None) -> list[Visited]:
+        """Uniformly random actions; what the task ends goes on."""
+        seeds, phi = self.config.seeds, self.setup.space.phi
+        limit = self.env.time_limit
+        episodes = -(-env_steps // limit)
+        env = self.task.batch(len(seeds) * episodes, self.config.training.env_threads)
+        obs = env.reset(seeds=copy_seeds(seeds, episodes, Stream.RANDOM_WALK_COPIES))
+        rngs = [np.random.default_rng([seed, Stream.RANDOM_WALK]) for seed in seeds]
+        positions = [phi(obs)]
+        for _ in range(-(-env_steps // episodes)):
+            poll()
+            positions.append(phi(env.step(np.concatenate([self._random_actions(rng, episodes) for rng in rngs])).obs))
+        walks = np.stack(positions).astype(np.float32).reshape(len(positions), len(seeds), episodes, -1).swapaxes(0, 1)
+        done = np.zeros(walks[:, 1:].shape[:-1], bool)
+        done[:, -1] = True
+        return self._parts.split(Visited(walks[:, :-1], walks[:, 1:], done))
+
+    def _random_actions(self, rng: np.random.Generator, count: int) -> NDArray[Any]:
+        actions = self.setup.actions
+        if isinstance(actions, Box):
+            return rng.uniform(actions.low, actions.high, (count, actions.outputs))
+        return rng.integers(actions.choices, size=count)
+
+    def evaluate(self, actors: list[Actors], episodes: int, env_steps: int) -> dict[str, NDArray[Any]]:
+        """Whole episodes without exploration."""
+        seeds = copy_seeds(self.config.seeds, episodes, Stream.EVAL, env_steps)
+        with self._naming_the_seed(episodes):
+            return evaluate(self._evaluation, on_host(actors), seeds, self.setup, self.config.training.env_threads)
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """The complete state as named arrays."""
+        own: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total} | self.hierarchy._asdict()
+        tail = {f"tail/{name}": np.asarray(leaf) for name, leaf in self.tail._asdict().items()}
+        return own | tail | {f"env/{name}": array for name, array in self.env.snapshot().items()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on exactly from a snapshot."""
+        self.obs, self.total = arrays["obs"], arrays["total"]
+        self.hierarchy = SubgoalState(arrays["subgoal"], arrays["clock"])
+        self.tail = Trajectory(*(arrays[f"tail/{name}"] for name in Trajectory._fields))
+        self.env.restore({name.removeprefix("env/"): array for name, array in arrays.items() if name.startswith("env/")})
+
+
+def on_host(actors: list[Actors]) -> Actors:
+    """The networks of all runs as NumPy arrays (runs, ...). On a CPU they may share memory with the device's."""
+    return join([jax.device_get(part) for part in actors])
+
+
+def action_noise(rng: np.random.Generator, shape: tuple[int, ...], setup: Setup) -> Numbers:
+    """Gumbel noise, which makes a draw of the likeliest choice; or Gaussian noise on a vector."""
+    if isinstance(setup.actions, Box):
+        return (setup.cfg.controller.noise_sigma * rng.standard_normal(shape)).astype(np.float32)
+    return rng.gumbel(size=shape).astype(np.float32)
+
+
+def evaluate(
+    task: HostTask, actors: Actors, seeds: NDArray[np.int64], setup: Setup, threads: int | None
+) -> dict[str, NDArray[Any]]:
+    """The numbers of an episode for each seed: totals and weights (2, runs, episodes)."""
+    episode = play(task, actors, seeds, setup, threads)
+    known = task if isinstance(task, KnownDistances) else None
+    numbers = summarise(episode, actors.embedding, setup, known, task.ends_on_success)
+    return {name: np.stack(both) for name, both in numbers.items()}
+
+
+@single_threaded_blas
+def play(
+    task: HostTask,
+    actors: Actors,
+    seeds: NDArray[np.int64],
+    setup: Setup,
+    threads: int | None,
+    look: Callable[[BatchEnvironment], None] = lambda _: None,
+) -> Episode:
+    """One episode for each seed, an equal number for each run (runs, time, episodes, ...). `look` is called before each step."""
+    env, runs = task.batch(len(seeds), threads), len(actors.manager.biases[0])
+    shape = (runs, len(seeds) // runs)
+    obs = observed(env, env.reset(seeds=seeds)).reshape(*shape, -1)
+    rng = np.random.default_rng(seeds)  # draws discrete actions
+    state = SubgoalState(np.zeros((*shape, setup.space.goal_dim), np.float32), np.zeros(shape, np.int32))
+    alive, records = np.ones(shape, bool), []
+    for _ in range(env.time_limit):
+        if not alive.any():
+            break
+        look(env)
+        noise = None if isinstance(setup.actions, Box) else action_noise(rng, (*shape, setup.actions.outputs), setup)
+        subgoal, action = decide(actors, state, obs, setup, noise)
+        ids = np.flatnonzero(alive)
+        after = env.step(action.reshape(-1, *action.shape[2:])[ids], ids)
+        flat = obs.reshape(len(seeds), -1).copy()
+        flat[ids] = observed(env, after.obs, ids)
+        next_obs, before = flat.reshape(*shape, -1), alive
+        reward, terminated, alive = np.zeros(shape), np.zeros(shape, bool), np.zeros(shape, bool)
+        reward.flat[ids], terminated.flat[ids] = after.reward, after.terminated
+        alive.flat[ids] = ~(after.terminated | after.truncated)
+        records.append(Episode(obs, subgoal, action, reward, next_obs, terminated, before))
+        window_over = np.full(shape, (len(records) % setup.cfg.k) == 0)
+        state = carry_on(SubgoalState(subgoal, state.clock), obs, next_obs, window_over, setup.space)
+        obs = next_obs
+    return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)

@@ -1,0 +1,38 @@
+"""The world of a task: where its environment lives decides which it is."""
+
+from hrac.agents.decide import Setup
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.config import Config
+from hrac.envs.base import BatchEnvironment, Environment, HostTask
+from hrac.runs import Parts
+from hrac.worlds.base import World
+from hrac.worlds.device import DeviceWorld
+from hrac.worlds.host import HostWorld
+
+
+def make_world(task: Environment | HostTask, setup: Setup, config: Config, parts: Parts) -> World:
+    """Copies of a task's environment for every run."""
+    if isinstance(task, HostTask):
+        return HostWorld(task, setup, config, parts)
+    return DeviceWorld(task, setup, config, parts)
+
+
+def make_setup(task: Environment | HostTask, config: Config) -> Setup:
+    """What does not change in a training of a task under a configuration."""
+    if isinstance(task, HostTask):
+        one = task.batch(1, 1)
+        return Setup(_subgoal_space(one, config), one.actions, one.obs_dim + one.context_dim, config)
+    return Setup(_subgoal_space(task, config), task.actions, task.obs_dim, config)
+
+
+def _subgoal_space(env: Environment | BatchEnvironment, config: Config) -> SubgoalSpace:
+    return SubgoalSpace(
+        relative=config.manager.subgoals == "relative",
+        low=env.position_low,
+        high=env.position_high,
+        shown_relative=config.controller.subgoals_shown_as == "displacement",
+        reach=config.manager.subgoal_range,
+        context=env.context_dim,
+        sees_position=config.controller.sees_position,
+        fallen=getattr(env, "fallen", None),
+    )
