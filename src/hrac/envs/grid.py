@@ -5,6 +5,8 @@ A layout is drawn with `#` wall, `.` free, `A` start, and what its task needs: `
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -12,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from hrac.envs import layout as layouts
 from hrac.envs.base import Step
-from hrac.envs.layout import MOVES, LayoutError, distances, read
+from hrac.envs.layout import MOVES, LayoutError
 from hrac.spaces import Discrete
 
 MAZE = """\
@@ -49,32 +52,60 @@ KEY_CHEST = """\
 """
 
 
-class Layout(NamedTuple):
-    """A parsed map: where the walls are, the free cells in reading order, and the marked cells by their letter."""
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A parsed map. It may be shared: its arrays cannot be written to."""
 
-    walls: np.ndarray  # (rows, columns) bool
-    cells: np.ndarray  # (cells, 2) int32
-    marks: dict[str, np.ndarray]  # letter -> (2,) int32
-    distances: np.ndarray  # (cells, cells) int32, steps along free cells
+    grid: np.ndarray
+    """The characters (rows, columns)."""
+    marks: dict[str, np.ndarray]
+    """The marked cells (row, column) by their letter."""
+
+    @cached_property
+    def walls(self) -> np.ndarray:
+        """Where the walls are (rows, columns)."""
+        return _frozen(self.grid == "#")
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """The free cells (cells, 2) in reading order."""
+        return _frozen(np.argwhere(~self.walls).astype(np.int32))
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """Steps between all free cells (cells, cells)."""
+        return _frozen(layouts.distances(self.grid))
+
+    def steps_to(self, letter: str) -> np.ndarray:
+        """Steps from every cell to a marked one (rows, columns); -1 in walls."""
+        there = np.flatnonzero((self.cells == self.marks[letter]).all(axis=1))
+        steps = np.full(self.walls.shape, -1, dtype=np.int32)
+        steps[tuple(self.cells.T)] = layouts.distances(self.grid, there)[0]
+        return _frozen(steps)
 
 
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+@lru_cache(maxsize=32)
 def parse(text: str, letters: str) -> Layout:
     """Read a layout in which each of `letters` must stand exactly once; raises `LayoutError`.
 
     >>> parse("####\\n#AG#\\n####", "AG").distances.tolist()
     [[0, 1], [1, 0]]
     """
-    grid = read(text, letters)
+    grid = layouts.read(text, letters)
     marks = {}
     for letter in letters:
         found = np.argwhere(grid == letter)
         if len(found) != 1:
             where = "; ".join(f"row {r}, column {c}" for r, c in found) or "nowhere"
             raise LayoutError(f"{letter!r} must stand exactly once, found {where}")
-        marks[letter] = found[0].astype(np.int32)
-    walls = grid == "#"
-    cells = np.argwhere(~walls).astype(np.int32)
-    return Layout(walls, cells, marks, distances(grid, letters[0]))
+        marks[letter] = _frozen(found[0].astype(np.int32))
+    layouts.check_reachable(grid, letters[0])
+    return Layout(_frozen(grid), marks)
 
 
 class GridState(NamedTuple):
@@ -121,7 +152,16 @@ class GridWorld(ABC):
         rows, columns = self.layout.walls.shape
         self.position_low: tuple[float, ...] = (0.0, 0.0)
         self.position_high: tuple[float, ...] = (rows - 1.0, columns - 1.0)
-        self.cells, self.cell_distances = self.layout.cells, self.layout.distances
+
+    @property
+    def cells(self) -> np.ndarray:
+        """All free cells (cells, 2) in reading order."""
+        return self.layout.cells
+
+    @property
+    def cell_distances(self) -> np.ndarray:
+        """Steps from each free cell to each (cells, cells)."""
+        return self.layout.distances
 
     def _definition(self) -> tuple[object, ...]:
         return type(self), self.text, self.random_action_prob, self.random_start, self.time_limit, self.ends_on_success
@@ -208,9 +248,7 @@ class Maze(GridWorld):
             random_action_prob=random_action_prob,
             ends_on_success=ends_on_success,
         )
-        goal = int(np.flatnonzero((self.cells == self.layout.marks["G"]).all(axis=1))[0])
-        self.to_goal = np.full(self.layout.walls.shape, -1, dtype=np.int32)
-        self.to_goal[tuple(self.cells.T)] = self.cell_distances[goal]
+        self.to_goal = self.layout.steps_to("G")
 
     def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:
         to_goal = jnp.asarray(self.to_goal)
