@@ -1,13 +1,16 @@
-"""Maze and Key-Chest: grid worlds in pure JAX, built from a layout string.
+"""Maze and Key-Chest: grid worlds, built from a layout string.
 
 A layout is drawn with `#` wall, `.` free, `A` start, and what its task needs: `G` goal for `Maze`, `K` key and `C` chest for
 `KeyChest`. Position is (row, column); the moves are up, down, left, right; a move into a wall does nothing.
+
+The rules (`start`, `move`) take chance as an argument, and NumPy and JAX arrays alike. With keys they are a JAX environment
+(`reset`, `step`); `hrac.envs.gym` plays them in NumPy.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from hrac.envs import layout as layouts
 from hrac.envs.base import Step
 from hrac.envs.layout import MOVES, LayoutError
-from hrac.spaces import Discrete
+from hrac.spaces import AnyArray, Discrete
 
 MAZE = """\
 #################
@@ -111,17 +114,24 @@ def parse(text: str, letters: str) -> Layout:
 class GridState(NamedTuple):
     """Where the agent is, what it carries, how many steps it has made."""
 
-    position: Int[Array, "2"]
-    has_key: Bool[Array, ""]
-    time: Int[Array, ""]
+    position: Int[AnyArray, "2"]
+    has_key: Bool[AnyArray, ""]
+    time: Int[AnyArray, ""]
 
 
 class Outcome(NamedTuple):
     """What a move means to the task."""
 
-    reward: Float[Array, ""]
-    has_key: Bool[Array, ""]
-    achieved: Bool[Array, ""]
+    reward: Float[AnyArray, ""]
+    has_key: Bool[AnyArray, ""]
+    achieved: Bool[AnyArray, ""]
+
+
+def checked_time_limit(steps: Any) -> int:
+    """The same, if it is a number of steps. Raises `ValueError`."""
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+        raise ValueError(f"time_limit must be a whole number from 1, got {steps!r}")
+    return int(steps)
 
 
 class GridWorld(ABC):
@@ -147,7 +157,7 @@ class GridWorld(ABC):
         self.text = layout
         self.random_action_prob = random_action_prob
         self.random_start = random_start
-        self.time_limit = time_limit
+        self.time_limit = checked_time_limit(time_limit)
         self.ends_on_success = ends_on_success
         rows, columns = self.layout.walls.shape
         self.position_low: tuple[float, ...] = (0.0, 0.0)
@@ -179,19 +189,28 @@ class GridWorld(ABC):
             position = jnp.asarray(self.cells)[jax.random.randint(key, (), 0, len(self.cells))]
         else:
             position = jnp.asarray(self.layout.marks["A"])
-        state = GridState(position, jnp.asarray(False), jnp.asarray(0, jnp.int32))
-        return state, self._observe(state)
+        return self.start(position)
 
     def step(self, key: PRNGKeyArray, state: GridState, action: Int[Array, ""]) -> Step:
         """Move, unless chance picks another action or a wall is in the way."""
-        noise = jax.random.uniform(key)
+        return self.move(state, action, jax.random.uniform(key))
+
+    def start(self, position: Int[AnyArray, "2"]) -> tuple[GridState, Float[AnyArray, " obs"]]:
+        """An episode's first state, with the agent in a cell."""
+        xp = position.__array_namespace__()
+        state = GridState(position, xp.asarray(False), xp.asarray(0, dtype=xp.int32))
+        return state, self._observe(state)
+
+    def move(self, state: GridState, action: Int[AnyArray, ""], chance: Float[AnyArray, ""]) -> Step:
+        """The consequence of an action, given a number drawn uniformly from 0 to 1."""
+        xp = state.position.__array_namespace__()
         # One uniform number decides both whether the action is replaced and, being uniform below p, by which.
-        share = noise / max(self.random_action_prob, 1e-9)
-        random_action = jnp.minimum(jnp.floor(share * len(MOVES)), len(MOVES) - 1).astype(jnp.int32)
-        action = jnp.where(noise < self.random_action_prob, random_action, action.astype(jnp.int32))
-        wanted = state.position + jnp.asarray(MOVES)[action]
-        moved = ~jnp.asarray(self.layout.walls)[wanted[0], wanted[1]]
-        position = jnp.where(moved, wanted, state.position)
+        share = chance / max(self.random_action_prob, 1e-9)
+        random_action = xp.minimum(xp.floor(share * len(MOVES)), len(MOVES) - 1).astype(xp.int32)
+        action = xp.where(chance < self.random_action_prob, random_action, action.astype(xp.int32))
+        wanted = state.position + xp.asarray(MOVES)[action]
+        moved = ~xp.asarray(self.layout.walls)[wanted[0], wanted[1]]
+        position = xp.where(moved, wanted, state.position)
         outcome = self._outcome(state, moved, position)
         after = GridState(position, outcome.has_key, state.time + 1)
         terminated = outcome.achieved & self.ends_on_success
@@ -220,10 +239,10 @@ class GridWorld(ABC):
         return jnp.argmin(jnp.sum((jnp.asarray(self.cells, jnp.float32) - point[None, :]) ** 2, axis=-1))
 
     @abstractmethod
-    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome: ...
+    def _outcome(self, before: GridState, moved: Bool[AnyArray, ""], position: Int[AnyArray, "2"]) -> Outcome: ...
 
     @abstractmethod
-    def _observe(self, state: GridState) -> Float[Array, " obs"]: ...
+    def _observe(self, state: GridState) -> Float[AnyArray, " obs"]: ...
 
 
 class Maze(GridWorld):
@@ -250,14 +269,15 @@ class Maze(GridWorld):
         )
         self.to_goal = self.layout.steps_to("G")
 
-    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:
-        to_goal = jnp.asarray(self.to_goal)
+    def _outcome(self, before: GridState, moved: Bool[AnyArray, ""], position: Int[AnyArray, "2"]) -> Outcome:
+        xp = position.__array_namespace__()
+        to_goal = xp.asarray(self.to_goal)
         nearer = to_goal[before.position[0], before.position[1]] - to_goal[position[0], position[1]]
-        achieved = moved & jnp.all(position == jnp.asarray(self.layout.marks["G"]))
-        return Outcome(jnp.asarray(0.1, jnp.float32) * nearer.astype(jnp.float32), before.has_key, achieved)
+        achieved = moved & xp.all(position == xp.asarray(self.layout.marks["G"]))
+        return Outcome(xp.asarray(0.1, dtype=xp.float32) * nearer.astype(xp.float32), before.has_key, achieved)
 
-    def _observe(self, state: GridState) -> Float[Array, "2"]:
-        return state.position.astype(jnp.float32)
+    def _observe(self, state: GridState) -> Float[AnyArray, "2"]:
+        return state.position.astype(np.float32)
 
 
 class KeyChest(GridWorld):
@@ -283,13 +303,14 @@ class KeyChest(GridWorld):
             ends_on_success=ends_on_success,
         )
 
-    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:
-        on_key = moved & jnp.all(position == jnp.asarray(self.layout.marks["K"]))
-        on_chest = moved & jnp.all(position == jnp.asarray(self.layout.marks["C"]))
+    def _outcome(self, before: GridState, moved: Bool[AnyArray, ""], position: Int[AnyArray, "2"]) -> Outcome:
+        xp = position.__array_namespace__()
+        on_key, on_chest = (moved & xp.all(position == xp.asarray(self.layout.marks[letter])) for letter in "KC")
         picked = on_key & ~before.has_key
         opened = on_chest & before.has_key
-        reward = picked.astype(jnp.float32) + jnp.asarray(5.0, jnp.float32) * opened.astype(jnp.float32)
+        reward = picked.astype(xp.float32) + xp.asarray(5.0, dtype=xp.float32) * opened.astype(xp.float32)
         return Outcome(reward, before.has_key | picked, opened)
 
-    def _observe(self, state: GridState) -> Float[Array, "3"]:
-        return jnp.append(state.position.astype(jnp.float32), state.has_key.astype(jnp.float32))
+    def _observe(self, state: GridState) -> Float[AnyArray, "3"]:
+        append = state.position.__array_namespace__().append
+        return append(state.position.astype(np.float32), state.has_key.astype(np.float32))

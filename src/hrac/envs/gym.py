@@ -7,8 +7,6 @@ with their stochastic variants (`hrac/AntMazeSigma0.05-v0`, ...).
 from typing import Any, SupportsInt
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -33,7 +31,8 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
 
     Observation: (row, column), and in Key-Chest whether the agent has the key, as float32. Actions: 0 up, 1 down, 2 left,
     3 right. `terminated` when the task is done, `truncated` at the time limit. `info["success"]` says whether the task is
-    done. Everything random follows from `reset(seed=...)`.
+    done. Everything random follows from `reset(seed=...)`. Stepping is NumPy, without JAX: environments can be pickled and
+    copied, and live in processes that were forked.
 
     `random_action_prob`: chance that an action is replaced by a random one. `random_start`: start in any free cell, not at
     A. `layout`: a map of your own, see `hrac.envs.grid`. `time_limit`: steps until an episode is truncated. `render_mode`:
@@ -69,7 +68,6 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
         high = [*self.grid.position_high, *[1.0] * (self.grid.obs_dim - 2)]
         self.observation_space = spaces.Box(0.0, np.array(high, np.float32), dtype=np.float32)
         self.action_space = spaces.Discrete(self.grid.actions.choices)  # type: ignore[assignment]
-        self._reset, self._step = jax.jit(self.grid.reset), jax.jit(self.grid.step)
         self._state: GridState | None = None
 
     def reset(
@@ -77,10 +75,11 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
-        self._key = jax.random.key(int(self.np_random.integers(2**31)))
-        self._key, key = jax.random.split(self._key)
-        self._state, obs = self._reset(key)
-        return np.asarray(obs), {"success": False}
+        check_options(options, ())
+        cells = self.grid.cells
+        position = cells[self.np_random.integers(len(cells))] if self.grid.random_start else self.grid.layout.marks["A"]
+        self._state, obs = self.grid.start(position)
+        return obs, {"success": False}
 
     def step(self, action: SupportsInt) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Make a move."""
@@ -88,8 +87,7 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 (up), 1 (down), 2 (left) or 3 (right), got {action!r}")
-        self._key, key = jax.random.split(self._key)
-        after = self._step(key, self._state, jnp.asarray(int(action), jnp.int32))
+        after = self.grid.move(self._state, np.int32(action), np.float32(self.np_random.random(dtype=np.float32)))
         self._state = after.state
         terminated, truncated = bool(after.terminated), bool(after.truncated)
         return np.asarray(after.obs), float(after.reward), terminated, truncated, {"success": terminated}
@@ -127,6 +125,13 @@ class KeyChestEnv(GridEnv):
     """`hrac/KeyChest-v0`: fetch the key, open the chest; see `hrac.envs.grid.KeyChest` for the reward."""
 
     world = KeyChest
+
+
+def check_options(options: dict[str, Any] | None, allowed: tuple[str, ...]) -> None:
+    """Raise if a reset is given an option it does not know."""
+    for name in options or {}:
+        if name not in allowed:
+            raise ValueError(f"options: there is no {name!r}. Allowed are: {', '.join(allowed) or 'none'}")
 
 
 SIGMAS = (0.01, 0.05, 0.1)
