@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hrac.envs import layout as layouts
+from hrac.envs.sketch import Disc, Rectangle, Sketch, rectangles
 from hrac.spaces import AnyArray
 
 Numbers: TypeAlias = NDArray[np.float64]
@@ -165,6 +166,19 @@ class BlockMaze:
     def success(self, positions: AnyArray, targets: AnyArray) -> AnyArray:
         """Whether positions (n, 2) are near enough to targets (n, 2)."""
         return _distance(positions, targets) < self.success_radius
+
+    def sketch(self, target: Point | None = None) -> Sketch:
+        """The map up to the middle of the outer walls, with a target, or that of all episodes if there is one."""
+        edge, everywhere = self.block_size, self.centres(np.ones(self.grid.shape, bool))
+        corner = everywhere[0] - edge / 2
+        walls = [
+            (corner[0] + c * edge, corner[1] + r * edge, w * edge, h * edge) for r, c, h, w in rectangles(self.grid == "#")
+        ]
+        if target is None and isinstance(self.rule, tuple) and not isinstance(self.rule[0], tuple):
+            target = self.rule
+        discs = () if target is None else (Disc(*target, self.success_radius),)
+        low, high = tuple(everywhere.min(axis=0).tolist()), tuple(everywhere.max(axis=0).tolist())
+        return Sketch(low, high, tuple(Rectangle(*map(float, wall)) for wall in walls), discs=discs)
 
     def evaluation(self: Maze) -> Maze:
         """The maze as it is evaluated: success ends an episode."""

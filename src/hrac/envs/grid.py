@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from hrac.envs import layout as layouts
 from hrac.envs.base import Step
 from hrac.envs.layout import MOVES, LayoutError
+from hrac.envs.sketch import Mark, Rectangle, Sketch, rectangles
 from hrac.spaces import AnyArray, Discrete
 
 MAZE = """\
@@ -230,6 +231,14 @@ class GridWorld(ABC):
     def evaluation(self) -> "GridWorld":
         """The same."""
         return self
+
+    def sketch(self) -> Sketch:
+        """The map: a cell is a unit, and its place the middle of it."""
+        walls = [Rectangle(c - 0.5, r - 0.5, columns, rows) for r, c, rows, columns in rectangles(self.layout.walls)]
+        marks = [Mark(letter, float(column), float(row)) for letter, (row, column) in self.layout.marks.items()]
+        (rows, columns) = self.layout.walls.shape
+        high = (rows - 0.5, columns - 0.5)
+        return Sketch((-0.5, -0.5), high, tuple(walls), tuple(marks), across=1, downward=True)
 
     def steps_between(self, position: Float[Array, "2"], target: Float[Array, "2"]) -> Int[Array, ""]:
         """Shortest path between the free cells nearest to two points."""

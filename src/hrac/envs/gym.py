@@ -13,17 +13,9 @@ from numpy.typing import NDArray
 
 from hrac.envs import palette
 from hrac.envs.grid import GridState, GridWorld, KeyChest, Maze
+from hrac.envs.paint import paint
 
 CELL_PIXELS = 24
-COLOURS = {
-    "#": palette.WALL,
-    ".": palette.FLOOR,
-    "A": palette.FLOOR,
-    "G": palette.TARGET,
-    "K": palette.KEY,
-    "C": palette.CHEST,
-    "agent": palette.AGENT,
-}
 
 
 class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
@@ -99,20 +91,16 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
             return None
         if self._state is None:
             raise gymnasium.error.ResetNeeded("call reset() before render()")
-        drawn = [list(row) for row in self.grid.text.strip("\n").splitlines()]
-        if bool(self._state.has_key):
-            drawn = [["." if char == "K" else char for char in row] for row in drawn]
-        row, column = (int(x) for x in self._state.position)
+        taken = "K" if self._state.has_key else ""
         if self.render_mode == "ansi":
-            drawn[row][column] = "o"
+            drawn = np.where(self.grid.layout.grid == taken, ".", self.grid.layout.grid)
+            drawn[tuple(self._state.position)] = "o"
             return "\n".join("".join(line) for line in drawn)
-        image = np.array([[COLOURS[char] for char in line] for line in drawn], dtype=np.uint8)
-        image = image.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
-        y, x = np.ogrid[: image.shape[0], : image.shape[1]]
-        centre = (np.array([row, column]) + 0.5) * CELL_PIXELS - 0.5
-        disc = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 <= (0.36 * CELL_PIXELS) ** 2
-        image[disc] = COLOURS["agent"]
-        return image
+        sketch, (rows, columns) = self.grid.sketch(), self.grid.layout.walls.shape
+        sketch = sketch._replace(marks=tuple(mark for mark in sketch.marks if mark.letter != taken))
+        canvas = paint(sketch, CELL_PIXELS * columns, CELL_PIXELS * rows)
+        canvas.disc(sketch.place(self._state.position), 0.36, palette.AGENT)
+        return canvas.picture()
 
 
 class MazeEnv(GridEnv):

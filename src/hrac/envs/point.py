@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from hrac.envs import blocks
 from hrac.envs.base import BatchStep, Step, checked_seeds, rows_of
 from hrac.envs.blocks import BlockMaze, Numbers
+from hrac.envs.sketch import Sketch
 from hrac.spaces import Actions, Box
 
 PUSHES = Box((-1.0, -1.0), (1.0, 1.0))
@@ -184,6 +185,10 @@ class DevicePoint:
     def evaluation(self) -> "DevicePoint":
         """The maze as it is evaluated: success ends an episode."""
         return DevicePoint(self.definition.evaluation())
+
+    def sketch(self) -> Sketch:
+        """The map."""
+        return self.definition.sketch()
 
     def reset(self, key: PRNGKeyArray) -> tuple[PointState, Float[Array, " obs"]]:
         """At rest in a random start block, with a target drawn as the definition says."""
