@@ -5,7 +5,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 from pydantic import ValidationError

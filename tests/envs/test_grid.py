@@ -288,3 +288,23 @@ def test_a_grid_world_says_what_any_environment_says():
     assert (world.actions, world.obs_dim, world.context_dim, world.ends_on_success) == (Discrete(4), 2, 0, True)
     assert world.evaluation() is world
     assert not world.exploring().ends_on_success
+
+
+def test_distances_in_an_empty_room_and_along_a_winding_corridor_are_the_known_ones():
+    room = parse("\n".join(["#" * 42, "#AG" + "." * 38 + "#", *["#" + "." * 40 + "#"] * 39, "#" * 42]), "AG")
+    between = np.abs(room.cells[:, None] - room.cells[None]).sum(axis=-1)
+    np.testing.assert_array_equal(room.distances, between)
+    corridor = parse("#####\n#A..#\n###.#\n#...#\n#.###\n#..G#\n#####", "AG")
+    along = [0, 1, 2, 3, 6, 5, 4, 7, 8, 9, 10]  # reading order goes back in the third row
+    np.testing.assert_array_equal(corridor.distances, np.abs(np.subtract.outer(along, along)))
+    np.testing.assert_array_equal(
+        corridor.steps_to("G")[1:6, 1:4], [[10, 9, 8], [-1, -1, 7], [4, 5, 6], [3, -1, -1], [2, 1, 0]]
+    )
+
+
+def test_worlds_of_one_layout_share_its_map_and_cannot_write_to_it():
+    world = Maze()
+    assert world.exploring().cell_distances is world.cell_distances
+    for array in (world.cells, world.cell_distances, world.to_goal, world.layout.walls, world.layout.marks["G"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0

@@ -1,9 +1,17 @@
+import copy
+import pickle
+import subprocess
+import sys
+
 import gymnasium
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 import hrac  # noqa: F401  registers the environments
+from hrac.envs.grid import KeyChest, Maze, checked_time_limit
 from hrac.envs.gym import MazeEnv
 from hrac.envs.layout import LayoutError
 
@@ -160,6 +168,65 @@ def test_a_bad_render_mode_is_told_with_what_is_allowed():
 def test_a_bad_layout_is_told():
     with pytest.raises(LayoutError, match=r"row 1, column 2: 'X' is none of"):
         gymnasium.make(MAZE, layout="####\n#AX#\n####")
+
+
+def test_a_time_limit_that_is_no_number_of_steps_is_told():
+    for time_limit in (0, -1, 2.5, np.nan, True, "10"):
+        with pytest.raises(ValueError, match="time_limit must be a whole number from 1, got"):
+            checked_time_limit(time_limit)
+    with pytest.raises(ValueError, match="time_limit must be a whole number from 1, got -1"):
+        MazeEnv(time_limit=-1)
+    assert MazeEnv(time_limit=7).grid.time_limit == 7
+
+
+def test_an_option_that_there_is_not_is_told():
+    with pytest.raises(ValueError, match=r"options: there is no 'target'. Allowed are: none"):
+        MazeEnv().reset(options={"target": (1, 1)})
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_goes_on_as_the_original_does(copied):
+    env = gymnasium.make(KEY_CHEST, render_mode="ansi")
+    trajectory(env, 0, [RIGHT, UP] * 5)
+    other = copied(env)
+    assert env.render() == other.render()
+    assert same([env.step(UP) for _ in range(20)], [other.step(UP) for _ in range(20)])
+    assert same(env.reset(), other.reset())
+
+
+@pytest.mark.parametrize("world", [Maze(random_start=True), KeyChest()])
+def test_it_moves_as_the_world_in_jax_does(world):
+    """With the same chance."""
+    rng, move = np.random.default_rng(0), jax.jit(world.move)
+    for cell in rng.choice(world.cells, 10):
+        state, obs = world.start(cell)
+        other, theirs = world.start(jnp.asarray(cell))
+        np.testing.assert_array_equal(obs, theirs)
+        for action in rng.integers(4, size=30):
+            chance = np.float32(rng.random(dtype=np.float32))
+            after = world.move(state, np.int32(action), chance)
+            expected = move(other, jnp.asarray(action, jnp.int32), jnp.asarray(chance))
+            state, other = after.state, expected.state
+            assert same(*(jax.tree.map(np.asarray, tuple(step)) for step in (after, expected)))
+            assert after.obs.dtype == np.float32
+
+
+FORKED = """
+import gymnasium, jax, jax.numpy as jnp, hrac
+jax.jit(lambda x: x @ x)(jnp.ones((300, 300))).block_until_ready()
+if __name__ == "__main__":
+    envs = gymnasium.make_vec("hrac/KeyChest-v0", num_envs=2, vectorization_mode="async", vector_kwargs={"context": "fork"})
+    envs.reset(seed=0)
+    for _ in range(5):
+        envs.step([0, 1])
+    envs.close()
+    print("done")
+"""
+
+
+def test_processes_that_are_forked_after_jax_has_run_do_not_hang():
+    run = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120)
+    assert run.stdout.strip() == "done", run.stderr
 
 
 def test_step_and_render_before_reset_ask_for_a_reset():

@@ -1,4 +1,7 @@
-"""Mazes of blocks with a target in them, whatever walks there: the map, where to start, what is worth what."""
+"""Mazes of blocks with a target in them, whatever walks there: the map, where to start, what is worth what.
+
+What is asked at every step (`in_wall`, `rewards`, `success`) takes NumPy and JAX arrays alike.
+"""
 
 import dataclasses
 import math
@@ -11,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hrac.envs import layout as layouts
+from hrac.envs.sketch import Disc, Rectangle, Sketch, rectangles
+from hrac.spaces import AnyArray
 
 Numbers: TypeAlias = NDArray[np.float64]
 Point: TypeAlias = tuple[float, float]
-RewardRule: TypeAlias = Callable[[Numbers, Numbers], Numbers]
-"""From positions (n, 2) and targets (n, 2) to rewards (n,)."""
+RewardRule: TypeAlias = Callable[[AnyArray, AnyArray], AnyArray]
+"""From positions (n, 2) and targets (n, 2) to rewards (n,). For use on a device it must take JAX arrays too."""
 
 Maze = TypeVar("Maze", bound="BlockMaze")
 
@@ -132,16 +137,16 @@ class BlockMaze:
 
     def centres(self, blocks: NDArray[np.bool_]) -> Numbers:
         """Centres of the blocks of a mask (rows, columns)."""
-        origin = np.argwhere(self.grid == "A")[0]
-        return (np.argwhere(blocks) - origin)[:, ::-1] * float(self.block_size)
+        return (np.argwhere(blocks) - np.argwhere(self.grid == "A")[0])[:, ::-1] * float(self.block_size)
 
-    def in_wall(self, positions: Numbers) -> NDArray[np.bool_]:
+    def in_wall(self, positions: AnyArray) -> AnyArray:
         """Whether positions (n, 2) are in a wall block, or outside of the map."""
-        origin = np.argwhere(self.grid == "A")[0]
-        column, row = np.floor(positions / self.block_size + 0.5).astype(np.int64).T + origin[::-1, None]
-        rows, columns = self.grid.shape
+        xp, (rows, columns) = positions.__array_namespace__(), self.grid.shape
+        first_row, first_column = np.argwhere(self.grid == "A")[0].tolist()
+        column, row = (xp.floor(positions[:, axis] / self.block_size + 0.5).astype(int) for axis in (0, 1))
+        row, column = row + first_row, column + first_column
         outside = (row < 0) | (row >= rows) | (column < 0) | (column >= columns)
-        return outside | (self.grid[np.clip(row, 0, rows - 1), np.clip(column, 0, columns - 1)] == "#")
+        return outside | xp.asarray(self.grid == "#")[xp.clip(row, 0, rows - 1), xp.clip(column, 0, columns - 1)]
 
     def draw_target(self, rng: np.random.Generator) -> Numbers:
         """An episode's target."""
@@ -151,16 +156,29 @@ class BlockMaze:
         low, high = np.broadcast_to(self.rule, (2, 2))
         return rng.uniform(low, high)
 
-    def rewards(self, positions: Numbers, targets: Numbers) -> Numbers:
+    def rewards(self, positions: AnyArray, targets: AnyArray) -> AnyArray:
         """What being at positions (n, 2) is worth when the targets are (n, 2)."""
         if callable(self.reward):
-            return np.asarray(self.reward(positions, targets), np.float64)
+            return positions.__array_namespace__().asarray(self.reward(positions, targets), dtype=positions.dtype)
         distance = _distance(positions, targets)
-        return -distance if self.reward == "distance" else (distance < self.success_radius).astype(np.float64)
+        return -distance if self.reward == "distance" else (distance < self.success_radius).astype(positions.dtype)
 
-    def success(self, positions: Numbers, targets: Numbers) -> NDArray[np.bool_]:
+    def success(self, positions: AnyArray, targets: AnyArray) -> AnyArray:
         """Whether positions (n, 2) are near enough to targets (n, 2)."""
         return _distance(positions, targets) < self.success_radius
+
+    def sketch(self, target: Point | None = None) -> Sketch:
+        """The map up to the middle of the outer walls, with a target, or that of all episodes if there is one."""
+        edge, everywhere = self.block_size, self.centres(np.ones(self.grid.shape, bool))
+        corner = everywhere[0] - edge / 2
+        walls = [
+            (corner[0] + c * edge, corner[1] + r * edge, w * edge, h * edge) for r, c, h, w in rectangles(self.grid == "#")
+        ]
+        if target is None and isinstance(self.rule, tuple) and not isinstance(self.rule[0], tuple):
+            target = self.rule
+        discs = () if target is None else (Disc(*target, self.success_radius),)
+        low, high = tuple(everywhere.min(axis=0).tolist()), tuple(everywhere.max(axis=0).tolist())
+        return Sketch(low, high, tuple(Rectangle(*map(float, wall)) for wall in walls), discs=discs)
 
     def evaluation(self: Maze) -> Maze:
         """The maze as it is evaluated: success ends an episode."""
@@ -170,8 +188,9 @@ class BlockMaze:
         return dataclasses.replace(self, target=target, ends_on_success=True)
 
 
-def _distance(positions: Numbers, targets: Numbers) -> Numbers:
-    return np.sqrt(np.square(positions - targets).sum(axis=-1))
+def _distance(positions: AnyArray, targets: AnyArray) -> AnyArray:
+    xp = positions.__array_namespace__()
+    return xp.sqrt(xp.square(positions - targets).sum(axis=-1))
 
 
 def _checked_target(name: str, target: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:

@@ -1,20 +1,27 @@
-"""Maze and Key-Chest: grid worlds in pure JAX, built from a layout string.
+"""Maze and Key-Chest: grid worlds, built from a layout string.
 
 A layout is drawn with `#` wall, `.` free, `A` start, and what its task needs: `G` goal for `Maze`, `K` key and `C` chest for
 `KeyChest`. Position is (row, column); the moves are up, down, left, right; a move into a wall does nothing.
+
+The rules (`start`, `move`) take chance as an argument, and NumPy and JAX arrays alike. With keys they are a JAX environment
+(`reset`, `step`); `hrac.envs.gym` plays them in NumPy.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from hrac.envs import layout as layouts
 from hrac.envs.base import Step
-from hrac.envs.layout import MOVES, LayoutError, distances, read
-from hrac.spaces import Discrete
+from hrac.envs.layout import MOVES, LayoutError
+from hrac.envs.sketch import Mark, Rectangle, Sketch, rectangles
+from hrac.spaces import AnyArray, Discrete
 
 MAZE = """\
 #################
@@ -49,48 +56,83 @@ KEY_CHEST = """\
 """
 
 
-class Layout(NamedTuple):
-    """A parsed map: where the walls are, the free cells in reading order, and the marked cells by their letter."""
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A parsed map. It may be shared: its arrays cannot be written to."""
 
-    walls: np.ndarray  # (rows, columns) bool
-    cells: np.ndarray  # (cells, 2) int32
-    marks: dict[str, np.ndarray]  # letter -> (2,) int32
-    distances: np.ndarray  # (cells, cells) int32, steps along free cells
+    grid: np.ndarray
+    """The characters (rows, columns)."""
+    marks: dict[str, np.ndarray]
+    """The marked cells (row, column) by their letter."""
+
+    @cached_property
+    def walls(self) -> np.ndarray:
+        """Where the walls are (rows, columns)."""
+        return _frozen(self.grid == "#")
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """The free cells (cells, 2) in reading order."""
+        return _frozen(np.argwhere(~self.walls).astype(np.int32))
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """Steps between all free cells (cells, cells)."""
+        return _frozen(layouts.distances(self.grid))
+
+    def steps_to(self, letter: str) -> np.ndarray:
+        """Steps from every cell to a marked one (rows, columns); -1 in walls."""
+        there = np.flatnonzero((self.cells == self.marks[letter]).all(axis=1))
+        steps = np.full(self.walls.shape, -1, dtype=np.int32)
+        steps[tuple(self.cells.T)] = layouts.distances(self.grid, there)[0]
+        return _frozen(steps)
 
 
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+@lru_cache(maxsize=32)
 def parse(text: str, letters: str) -> Layout:
     """Read a layout in which each of `letters` must stand exactly once; raises `LayoutError`.
 
     >>> parse("####\\n#AG#\\n####", "AG").distances.tolist()
     [[0, 1], [1, 0]]
     """
-    grid = read(text, letters)
+    grid = layouts.read(text, letters)
     marks = {}
     for letter in letters:
         found = np.argwhere(grid == letter)
         if len(found) != 1:
             where = "; ".join(f"row {r}, column {c}" for r, c in found) or "nowhere"
             raise LayoutError(f"{letter!r} must stand exactly once, found {where}")
-        marks[letter] = found[0].astype(np.int32)
-    walls = grid == "#"
-    cells = np.argwhere(~walls).astype(np.int32)
-    return Layout(walls, cells, marks, distances(grid, letters[0]))
+        marks[letter] = _frozen(found[0].astype(np.int32))
+    layouts.check_reachable(grid, letters[0])
+    return Layout(_frozen(grid), marks)
 
 
 class GridState(NamedTuple):
     """Where the agent is, what it carries, how many steps it has made."""
 
-    position: Int[Array, "2"]
-    has_key: Bool[Array, ""]
-    time: Int[Array, ""]
+    position: Int[AnyArray, "2"]
+    has_key: Bool[AnyArray, ""]
+    time: Int[AnyArray, ""]
 
 
 class Outcome(NamedTuple):
     """What a move means to the task."""
 
-    reward: Float[Array, ""]
-    has_key: Bool[Array, ""]
-    achieved: Bool[Array, ""]
+    reward: Float[AnyArray, ""]
+    has_key: Bool[AnyArray, ""]
+    achieved: Bool[AnyArray, ""]
+
+
+def checked_time_limit(steps: Any) -> int:
+    """The same, if it is a number of steps. Raises `ValueError`."""
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+        raise ValueError(f"time_limit must be a whole number from 1, got {steps!r}")
+    return int(steps)
 
 
 class GridWorld(ABC):
@@ -116,12 +158,21 @@ class GridWorld(ABC):
         self.text = layout
         self.random_action_prob = random_action_prob
         self.random_start = random_start
-        self.time_limit = time_limit
+        self.time_limit = checked_time_limit(time_limit)
         self.ends_on_success = ends_on_success
         rows, columns = self.layout.walls.shape
         self.position_low: tuple[float, ...] = (0.0, 0.0)
         self.position_high: tuple[float, ...] = (rows - 1.0, columns - 1.0)
-        self.cells, self.cell_distances = self.layout.cells, self.layout.distances
+
+    @property
+    def cells(self) -> np.ndarray:
+        """All free cells (cells, 2) in reading order."""
+        return self.layout.cells
+
+    @property
+    def cell_distances(self) -> np.ndarray:
+        """Steps from each free cell to each (cells, cells)."""
+        return self.layout.distances
 
     def _definition(self) -> tuple[object, ...]:
         return type(self), self.text, self.random_action_prob, self.random_start, self.time_limit, self.ends_on_success
@@ -139,19 +190,28 @@ class GridWorld(ABC):
             position = jnp.asarray(self.cells)[jax.random.randint(key, (), 0, len(self.cells))]
         else:
             position = jnp.asarray(self.layout.marks["A"])
-        state = GridState(position, jnp.asarray(False), jnp.asarray(0, jnp.int32))
-        return state, self._observe(state)
+        return self.start(position)
 
     def step(self, key: PRNGKeyArray, state: GridState, action: Int[Array, ""]) -> Step:
         """Move, unless chance picks another action or a wall is in the way."""
-        noise = jax.random.uniform(key)
+        return self.move(state, action, jax.random.uniform(key))
+
+    def start(self, position: Int[AnyArray, "2"]) -> tuple[GridState, Float[AnyArray, " obs"]]:
+        """An episode's first state, with the agent in a cell."""
+        xp = position.__array_namespace__()
+        state = GridState(position, xp.asarray(False), xp.asarray(0, dtype=xp.int32))
+        return state, self._observe(state)
+
+    def move(self, state: GridState, action: Int[AnyArray, ""], chance: Float[AnyArray, ""]) -> Step:
+        """The consequence of an action, given a number drawn uniformly from 0 to 1."""
+        xp = state.position.__array_namespace__()
         # One uniform number decides both whether the action is replaced and, being uniform below p, by which.
-        share = noise / max(self.random_action_prob, 1e-9)
-        random_action = jnp.minimum(jnp.floor(share * len(MOVES)), len(MOVES) - 1).astype(jnp.int32)
-        action = jnp.where(noise < self.random_action_prob, random_action, action.astype(jnp.int32))
-        wanted = state.position + jnp.asarray(MOVES)[action]
-        moved = ~jnp.asarray(self.layout.walls)[wanted[0], wanted[1]]
-        position = jnp.where(moved, wanted, state.position)
+        share = chance / max(self.random_action_prob, 1e-9)
+        random_action = xp.minimum(xp.floor(share * len(MOVES)), len(MOVES) - 1).astype(xp.int32)
+        action = xp.where(chance < self.random_action_prob, random_action, action.astype(xp.int32))
+        wanted = state.position + xp.asarray(MOVES)[action]
+        moved = ~xp.asarray(self.layout.walls)[wanted[0], wanted[1]]
+        position = xp.where(moved, wanted, state.position)
         outcome = self._outcome(state, moved, position)
         after = GridState(position, outcome.has_key, state.time + 1)
         terminated = outcome.achieved & self.ends_on_success
@@ -172,6 +232,14 @@ class GridWorld(ABC):
         """The same."""
         return self
 
+    def sketch(self) -> Sketch:
+        """The map: a cell is a unit, and its place the middle of it."""
+        walls = [Rectangle(c - 0.5, r - 0.5, columns, rows) for r, c, rows, columns in rectangles(self.layout.walls)]
+        marks = [Mark(letter, float(column), float(row)) for letter, (row, column) in self.layout.marks.items()]
+        (rows, columns) = self.layout.walls.shape
+        high = (rows - 0.5, columns - 0.5)
+        return Sketch((-0.5, -0.5), high, tuple(walls), tuple(marks), across=1, downward=True)
+
     def steps_between(self, position: Float[Array, "2"], target: Float[Array, "2"]) -> Int[Array, ""]:
         """Shortest path between the free cells nearest to two points."""
         return jnp.asarray(self.cell_distances)[self._nearest(position), self._nearest(target)]
@@ -180,10 +248,10 @@ class GridWorld(ABC):
         return jnp.argmin(jnp.sum((jnp.asarray(self.cells, jnp.float32) - point[None, :]) ** 2, axis=-1))
 
     @abstractmethod
-    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome: ...
+    def _outcome(self, before: GridState, moved: Bool[AnyArray, ""], position: Int[AnyArray, "2"]) -> Outcome: ...
 
     @abstractmethod
-    def _observe(self, state: GridState) -> Float[Array, " obs"]: ...
+    def _observe(self, state: GridState) -> Float[AnyArray, " obs"]: ...
 
 
 class Maze(GridWorld):
@@ -208,18 +276,17 @@ class Maze(GridWorld):
             random_action_prob=random_action_prob,
             ends_on_success=ends_on_success,
         )
-        goal = int(np.flatnonzero((self.cells == self.layout.marks["G"]).all(axis=1))[0])
-        self.to_goal = np.full(self.layout.walls.shape, -1, dtype=np.int32)
-        self.to_goal[tuple(self.cells.T)] = self.cell_distances[goal]
+        self.to_goal = self.layout.steps_to("G")
 
-    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:
-        to_goal = jnp.asarray(self.to_goal)
+    def _outcome(self, before: GridState, moved: Bool[AnyArray, ""], position: Int[AnyArray, "2"]) -> Outcome:
+        xp = position.__array_namespace__()
+        to_goal = xp.asarray(self.to_goal)
         nearer = to_goal[before.position[0], before.position[1]] - to_goal[position[0], position[1]]
-        achieved = moved & jnp.all(position == jnp.asarray(self.layout.marks["G"]))
-        return Outcome(jnp.asarray(0.1, jnp.float32) * nearer.astype(jnp.float32), before.has_key, achieved)
+        achieved = moved & xp.all(position == xp.asarray(self.layout.marks["G"]))
+        return Outcome(xp.asarray(0.1, dtype=xp.float32) * nearer.astype(xp.float32), before.has_key, achieved)
 
-    def _observe(self, state: GridState) -> Float[Array, "2"]:
-        return state.position.astype(jnp.float32)
+    def _observe(self, state: GridState) -> Float[AnyArray, "2"]:
+        return state.position.astype(np.float32)
 
 
 class KeyChest(GridWorld):
@@ -245,13 +312,14 @@ class KeyChest(GridWorld):
             ends_on_success=ends_on_success,
         )
 
-    def _outcome(self, before: GridState, moved: Bool[Array, ""], position: Int[Array, "2"]) -> Outcome:
-        on_key = moved & jnp.all(position == jnp.asarray(self.layout.marks["K"]))
-        on_chest = moved & jnp.all(position == jnp.asarray(self.layout.marks["C"]))
+    def _outcome(self, before: GridState, moved: Bool[AnyArray, ""], position: Int[AnyArray, "2"]) -> Outcome:
+        xp = position.__array_namespace__()
+        on_key, on_chest = (moved & xp.all(position == xp.asarray(self.layout.marks[letter])) for letter in "KC")
         picked = on_key & ~before.has_key
         opened = on_chest & before.has_key
-        reward = picked.astype(jnp.float32) + jnp.asarray(5.0, jnp.float32) * opened.astype(jnp.float32)
+        reward = picked.astype(xp.float32) + xp.asarray(5.0, dtype=xp.float32) * opened.astype(xp.float32)
         return Outcome(reward, before.has_key | picked, opened)
 
-    def _observe(self, state: GridState) -> Float[Array, "3"]:
-        return jnp.append(state.position.astype(jnp.float32), state.has_key.astype(jnp.float32))
+    def _observe(self, state: GridState) -> Float[AnyArray, "3"]:
+        append = state.position.__array_namespace__().append
+        return append(state.position.astype(np.float32), state.has_key.astype(np.float32))

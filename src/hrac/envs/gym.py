@@ -7,25 +7,15 @@ with their stochastic variants (`hrac/AntMazeSigma0.05-v0`, ...).
 from typing import Any, SupportsInt
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hrac.envs import palette
 from hrac.envs.grid import GridState, GridWorld, KeyChest, Maze
+from hrac.envs.paint import paint
 
 CELL_PIXELS = 24
-COLOURS = {
-    "#": palette.WALL,
-    ".": palette.FLOOR,
-    "A": palette.FLOOR,
-    "G": palette.TARGET,
-    "K": palette.KEY,
-    "C": palette.CHEST,
-    "agent": palette.AGENT,
-}
 
 
 class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
@@ -33,7 +23,8 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
 
     Observation: (row, column), and in Key-Chest whether the agent has the key, as float32. Actions: 0 up, 1 down, 2 left,
     3 right. `terminated` when the task is done, `truncated` at the time limit. `info["success"]` says whether the task is
-    done. Everything random follows from `reset(seed=...)`.
+    done. Everything random follows from `reset(seed=...)`. Stepping is NumPy, without JAX: environments can be pickled and
+    copied, and live in processes that were forked.
 
     `random_action_prob`: chance that an action is replaced by a random one. `random_start`: start in any free cell, not at
     A. `layout`: a map of your own, see `hrac.envs.grid`. `time_limit`: steps until an episode is truncated. `render_mode`:
@@ -69,7 +60,6 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
         high = [*self.grid.position_high, *[1.0] * (self.grid.obs_dim - 2)]
         self.observation_space = spaces.Box(0.0, np.array(high, np.float32), dtype=np.float32)
         self.action_space = spaces.Discrete(self.grid.actions.choices)  # type: ignore[assignment]
-        self._reset, self._step = jax.jit(self.grid.reset), jax.jit(self.grid.step)
         self._state: GridState | None = None
 
     def reset(
@@ -77,10 +67,11 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
-        self._key = jax.random.key(int(self.np_random.integers(2**31)))
-        self._key, key = jax.random.split(self._key)
-        self._state, obs = self._reset(key)
-        return np.asarray(obs), {"success": False}
+        check_options(options, ())
+        cells = self.grid.cells
+        position = cells[self.np_random.integers(len(cells))] if self.grid.random_start else self.grid.layout.marks["A"]
+        self._state, obs = self.grid.start(position)
+        return obs, {"success": False}
 
     def step(self, action: SupportsInt) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Make a move."""
@@ -88,8 +79,7 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 (up), 1 (down), 2 (left) or 3 (right), got {action!r}")
-        self._key, key = jax.random.split(self._key)
-        after = self._step(key, self._state, jnp.asarray(int(action), jnp.int32))
+        after = self.grid.move(self._state, np.int32(action), np.float32(self.np_random.random(dtype=np.float32)))
         self._state = after.state
         terminated, truncated = bool(after.terminated), bool(after.truncated)
         return np.asarray(after.obs), float(after.reward), terminated, truncated, {"success": terminated}
@@ -101,20 +91,16 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
             return None
         if self._state is None:
             raise gymnasium.error.ResetNeeded("call reset() before render()")
-        drawn = [list(row) for row in self.grid.text.strip("\n").splitlines()]
-        if bool(self._state.has_key):
-            drawn = [["." if char == "K" else char for char in row] for row in drawn]
-        row, column = (int(x) for x in self._state.position)
+        taken = "K" if self._state.has_key else ""
         if self.render_mode == "ansi":
-            drawn[row][column] = "o"
+            drawn = np.where(self.grid.layout.grid == taken, ".", self.grid.layout.grid)
+            drawn[tuple(self._state.position)] = "o"
             return "\n".join("".join(line) for line in drawn)
-        image = np.array([[COLOURS[char] for char in line] for line in drawn], dtype=np.uint8)
-        image = image.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
-        y, x = np.ogrid[: image.shape[0], : image.shape[1]]
-        centre = (np.array([row, column]) + 0.5) * CELL_PIXELS - 0.5
-        disc = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 <= (0.36 * CELL_PIXELS) ** 2
-        image[disc] = COLOURS["agent"]
-        return image
+        sketch, (rows, columns) = self.grid.sketch(), self.grid.layout.walls.shape
+        sketch = sketch._replace(marks=tuple(mark for mark in sketch.marks if mark.letter != taken))
+        canvas = paint(sketch, CELL_PIXELS * columns, CELL_PIXELS * rows)
+        canvas.disc(sketch.place(self._state.position), 0.36, palette.AGENT)
+        return canvas.picture()
 
 
 class MazeEnv(GridEnv):
@@ -127,6 +113,13 @@ class KeyChestEnv(GridEnv):
     """`hrac/KeyChest-v0`: fetch the key, open the chest; see `hrac.envs.grid.KeyChest` for the reward."""
 
     world = KeyChest
+
+
+def check_options(options: dict[str, Any] | None, allowed: tuple[str, ...]) -> None:
+    """Raise if a reset is given an option it does not know."""
+    for name in options or {}:
+        if name not in allowed:
+            raise ValueError(f"options: there is no {name!r}. Allowed are: {', '.join(allowed) or 'none'}")
 
 
 SIGMAS = (0.01, 0.05, 0.1)

@@ -1,9 +1,8 @@
 """Maps drawn with characters: `#` is wall, `.` is free, letters mean what the task says they mean."""
 
-from collections import deque
-
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csgraph, csr_array
 
 from hrac.errors import HracError
 
@@ -38,31 +37,30 @@ def read(text: str, letters: str) -> np.ndarray:
     return np.array([list(row) for row in rows])
 
 
-def distances(grid: np.ndarray, start: str) -> NDArray[np.int32]:
-    """Steps between all free cells, in reading order; all must be reachable from the first `start`."""
-    check_reachable(grid, start)
-    cells = np.argwhere(grid != "#")
-    return np.stack([_search(grid == "#", cell)[tuple(cells.T)] for cell in cells])
+def distances(grid: np.ndarray, sources: NDArray[np.integer] | None = None) -> NDArray[np.int32]:
+    """Steps from some free cells, by number in reading order (default: from all), to all (sources, cells).
+
+    >>> distances(read("####\\n#A.#\\n#.##\\n####", "A")).tolist()
+    [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
+    """
+    return csgraph.dijkstra(_neighbours(grid), unweighted=True, indices=sources).astype(np.int32)
 
 
 def check_reachable(grid: np.ndarray, start: str) -> None:
     """Raise `LayoutError` unless every free cell can be reached from the first `start`."""
-    away = _search(grid == "#", np.argwhere(grid == start)[0])
-    if (lost := np.argwhere((grid != "#") & (away < 0))).size:
+    _, part = csgraph.connected_components(_neighbours(grid), directed=False)
+    cells = np.argwhere(grid != "#")
+    lost = cells[part != part[np.flatnonzero(grid[grid != "#"] == start)[0]]]
+    if lost.size:
         r, c = lost[0]
         raise LayoutError(f"row {r}, column {c}: {str(grid[r, c])!r} cannot be reached from {start!r}")
 
 
-def _search(walls: NDArray[np.bool_], source: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Breadth-first search from a cell: steps to every cell (rows, columns), -1 where there is no way."""
-    away = np.full(walls.shape, -1, dtype=np.int32)
-    away[tuple(source)] = 0
-    queue = deque([(int(source[0]), int(source[1]))])
-    while queue:
-        row, column = queue.popleft()
-        for dr, dc in MOVES.tolist():
-            there = row + dr, column + dc
-            if not walls[there] and away[there] < 0:
-                away[there] = away[row, column] + 1
-                queue.append(there)
-    return away
+def _neighbours(grid: np.ndarray) -> csr_array:
+    """Which free cells lie side by side, as a sparse matrix (cells, cells)."""
+    free = grid != "#"
+    number = np.where(free, np.cumsum(free).reshape(free.shape) - 1, -1)
+    across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])
+    first, second = np.concatenate([[a[(a >= 0) & (b >= 0)], b[(a >= 0) & (b >= 0)]] for a, b in (across, down)], axis=1)
+    both = np.concatenate([first, second]), np.concatenate([second, first])
+    return csr_array((np.ones(len(both[0])), both), (free.sum(), free.sum()))

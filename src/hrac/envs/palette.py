@@ -10,6 +10,7 @@ CHEST = (186, 128, 82)
 SUBGOAL = (242, 194, 48)
 APPLE = (96, 170, 80)
 BOMB = (196, 64, 58)
+EDGE = (32, 32, 32)
 
 
 def rgba(colour: tuple[int, int, int], alpha: float = 1.0) -> tuple[float, float, float, float]:

@@ -1,15 +1,28 @@
-"""A point that glides through a maze of blocks: Ant Maze without the ant, for tests and quick looks. Plain NumPy."""
+"""A point that glides through a maze of blocks: Ant Maze without the ant, for tests and quick looks.
 
-from dataclasses import dataclass
-from typing import Any
+One definition (`PointMaze`) in two forms, which move alike. `PointBatch` is plain NumPy on the host: an example of a
+`BatchEnvironment`. `DevicePoint` is pure JAX: an example of an `Environment` with continuous actions and a context.
+"""
 
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs import blocks
-from hrac.envs.base import BatchStep, checked_seeds, rows_of
+from hrac.envs.base import BatchStep, Step, checked_seeds, rows_of
 from hrac.envs.blocks import BlockMaze, Numbers
+from hrac.envs.sketch import Sketch
 from hrac.spaces import Actions, Box
+
+PUSHES = Box((-1.0, -1.0), (1.0, 1.0))
+START_NOISE = 0.1
+"""A start is at most this far from the centre of its block, in each coordinate."""
+TIME_SCALE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +43,10 @@ class PointMaze(BlockMaze):
         """This many copies of it; threads are not used."""
         return PointBatch(self, num_envs)
 
+    def on_device(self) -> "DevicePoint":
+        """The same in JAX."""
+        return DevicePoint(self)
+
 
 SPARSE = PointMaze(**blocks.SPARSE)
 """The same in the maze of Ant Maze Sparse."""
@@ -43,7 +60,7 @@ class PointBatch:
     """
 
     obs_dim = 5
-    actions: Actions = Box((-1.0, -1.0), (1.0, 1.0))
+    actions: Actions = PUSHES
     position_low: tuple[float, ...]
     position_high: tuple[float, ...]
     _state_names = ("seeds", "episodes", "steps", "positions", "velocities", "targets")
@@ -68,7 +85,7 @@ class PointBatch:
         self.episodes[rows] += 1
         for i in rows:
             rng = np.random.default_rng((self.seeds[i], self.episodes[i]))
-            self.positions[i] = rng.choice(self.definition.starts) + rng.uniform(-0.1, 0.1, 2)
+            self.positions[i] = rng.choice(self.definition.starts) + rng.uniform(-START_NOISE, START_NOISE, 2)
             self.targets[i] = self.definition.draw_target(rng)
         self.velocities[rows], self.steps[rows] = 0.0, 0
         return self._observe(rows)
@@ -109,4 +126,104 @@ class PointBatch:
         return rows_of(ids, self.num_envs)
 
     def _observe(self, rows: NDArray[np.int64]) -> Numbers:
-        return np.column_stack([self.positions[rows], self.velocities[rows], 0.01 * self.steps[rows]])
+        return np.column_stack([self.positions[rows], self.velocities[rows], TIME_SCALE * self.steps[rows]])
+
+
+class PointState(NamedTuple):
+    """Where a point is, how fast, where it should go, and how many steps it has made."""
+
+    position: Float[Array, "2"]
+    velocity: Float[Array, "2"]
+    target: Float[Array, "2"]
+    time: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class DevicePoint:
+    """One point in JAX. Observation: as `PointBatch` has it, and behind it the target where the definition shows it.
+
+    Actions beyond +-1 count as +-1. Points of equal definitions are equal, so that they share compiled programs.
+    """
+
+    actions: ClassVar[Actions] = PUSHES
+    definition: PointMaze
+
+    @property
+    def context_dim(self) -> int:
+        """The two numbers of the target, where the definition shows it."""
+        return 2 if self.definition.shows_target else 0
+
+    @property
+    def obs_dim(self) -> int:
+        """Position, velocity, time and context."""
+        return PointBatch.obs_dim + self.context_dim
+
+    @property
+    def time_limit(self) -> int:
+        """Steps after which an episode is truncated."""
+        return self.definition.time_limit
+
+    @property
+    def ends_on_success(self) -> bool:
+        """Whether success terminates an episode."""
+        return self.definition.ends_on_success
+
+    @property
+    def position_low(self) -> tuple[float, ...]:
+        """Lowest position in a free block."""
+        return self.definition.bounds[0]
+
+    @property
+    def position_high(self) -> tuple[float, ...]:
+        """Highest position."""
+        return self.definition.bounds[1]
+
+    def exploring(self) -> "DevicePoint":
+        """The same maze with the same starts, where success does not end the episode."""
+        return DevicePoint(replace(self.definition, ends_on_success=False))
+
+    def evaluation(self) -> "DevicePoint":
+        """The maze as it is evaluated: success ends an episode."""
+        return DevicePoint(self.definition.evaluation())
+
+    def sketch(self) -> Sketch:
+        """The map."""
+        return self.definition.sketch()
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PointState, Float[Array, " obs"]]:
+        """At rest in a random start block, with a target drawn as the definition says."""
+        key_block, key_within, key_target = jax.random.split(key, 3)
+        block = jax.random.choice(key_block, jnp.asarray(self.definition.starts, jnp.float32))
+        position = block + jax.random.uniform(key_within, (2,), minval=-START_NOISE, maxval=START_NOISE)
+        state = PointState(position, jnp.zeros(2), self._draw_target(key_target), jnp.asarray(0, jnp.int32))
+        return state, self._observe(state)
+
+    def step(self, key: PRNGKeyArray, state: PointState, action: Float[Array, "2"]) -> Step:
+        """Push the point, x first. Nothing is random here."""
+        definition, position = self.definition, state.position
+        drive = (1 - definition.inertia) * definition.max_speed * jnp.clip(action, -1.0, 1.0)
+        velocity = definition.inertia * state.velocity + drive
+        for axis in range(2):
+            moved = position.at[axis].add(velocity[axis])
+            blocked = definition.in_wall(moved[None])[0]
+            position = jnp.where(blocked, position, moved)
+            velocity = jnp.where(blocked, velocity.at[axis].set(0.0), velocity)
+        after = PointState(position, velocity, state.target, state.time + 1)
+        reached = definition.success(position[None], state.target[None])[0]
+        terminated = reached & definition.ends_on_success
+        truncated = (after.time >= self.time_limit) & ~terminated
+        reward = definition.rewards(position[None], state.target[None])[0]
+        return Step(after, self._observe(after), reward, terminated, truncated)
+
+    def _draw_target(self, key: PRNGKeyArray) -> Float[Array, "2"]:
+        rule, edge = self.definition.rule, self.definition.block_size / 2
+        if isinstance(rule, str):
+            key_block, key_within = jax.random.split(key)
+            block = jax.random.choice(key_block, jnp.asarray(self.definition.free, jnp.float32))
+            return block + jax.random.uniform(key_within, (2,), minval=-edge, maxval=edge)
+        low, high = jnp.asarray(np.broadcast_to(rule, (2, 2)), jnp.float32)
+        return jax.random.uniform(key, (2,), minval=low, maxval=high)
+
+    def _observe(self, state: PointState) -> Float[Array, " obs"]:
+        time = TIME_SCALE * state.time.astype(jnp.float32)[None]
+        return jnp.concatenate([state.position, state.velocity, time, state.target[: self.context_dim]])

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from hrac.envs.ant import body
 from hrac.envs.ant.body import Wall
 from hrac.envs.base import BatchStep, SimulationError, checked_seeds, rows_of
+from hrac.envs.sketch import Sketch
 from hrac.spaces import Actions, Box
 
 Numbers: TypeAlias = NDArray[np.float64]
@@ -157,6 +158,10 @@ class AntBatch(ABC):
         data = self.physics.get_data(copy)
         mujoco.mj_forward(self.model, data)
         return data
+
+    @abstractmethod
+    def sketch(self, copy: int) -> Sketch:
+        """The map of a copy in its present episode."""
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays, from which `restore` goes on exactly."""

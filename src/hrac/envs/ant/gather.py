@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from hrac.envs.ant import body
 from hrac.envs.ant.batch import AntBatch, Ids, Numbers
 from hrac.envs.ant.body import Wall
+from hrac.envs.sketch import Rectangle, Sketch, Thing
 
 APPLE, BOMB = 0, 1
+KINDS: tuple[Literal["apple", "bomb"], ...] = ("apple", "bomb")
 WALL_THICKNESS = 1.0
 
 
@@ -84,6 +86,14 @@ class AntGather:
             Wall((middle, 0.0, 0.0), across),
         )
 
+    def sketch(self) -> Sketch:
+        """The room up to the middle of its walls, without objects."""
+        middle, corner = float(self.room + 1), self.room + 1 - WALL_THICKNESS / 2
+        long, thick = 2 * corner, WALL_THICKNESS
+        upper = [Rectangle(-corner - thick, y, long + 2 * thick, thick) for y in (-corner - thick, corner)]
+        sides = [Rectangle(x, -corner, thick, long) for x in (-corner - thick, corner)]
+        return Sketch((-middle, -middle), (middle, middle), (*upper, *sides))
+
     def evaluation(self) -> "AntGather":
         """The same."""
         return self
@@ -130,6 +140,11 @@ class GatherBatch(AntBatch):
         self.present = np.pad(self.present, ((0, 0), (0, missing)))
         self.objects[copy, : len(array)] = array
         self.present[copy] = np.arange(self.present.shape[1]) < len(array)
+
+    def sketch(self, copy: int) -> Sketch:
+        """The room of a copy with the objects that are left."""
+        rows = self.objects[copy][self.present[copy]].tolist()
+        return self.definition.sketch()._replace(things=tuple(Thing(x, y, KINDS[int(kind)]) for x, y, kind in rows))
 
     def info(self, rows: Ids) -> dict[str, NDArray[Any]]:
         """`apples`, `bombs`: how many were touched in the episode so far."""

@@ -13,6 +13,7 @@ from hrac.envs.ant.batch import AntBatch, Definition, Numbers
 from hrac.envs.ant.gather import AntGather, GatherBatch
 from hrac.envs.ant.maze import SPARSE, AntMaze, MazeBatch
 from hrac.envs.ant.viewer import FPS, RENDER_MODES, Viewer
+from hrac.envs.gym import check_options
 
 Observation = Any
 """An array, or in the GoalEnv convention a dictionary of three."""
@@ -183,13 +184,6 @@ def packed(batch: AntBatch, obs: Numbers, rows: NDArray[np.int64]) -> Observatio
     if batch.context_dim == 0:
         return obs
     return {"observation": obs, "achieved_goal": obs[:, :2].copy(), "desired_goal": batch.context[rows]}
-
-
-def check_options(options: dict[str, Any] | None, allowed: tuple[str, ...]) -> None:
-    """Raise if a reset is given an option it does not know."""
-    for name in options or {}:
-        if name not in allowed:
-            raise ValueError(f"options: there is no {name!r}. Allowed are: {', '.join(allowed) or 'none'}")
 
 
 def checked_targets(target: Any, shapes: tuple[tuple[int, ...], ...]) -> Numbers:

@@ -16,6 +16,7 @@ from hrac.envs import blocks
 from hrac.envs.ant.batch import AntBatch, Ids, Numbers
 from hrac.envs.ant.body import Wall
 from hrac.envs.blocks import BlockMaze
+from hrac.envs.sketch import Sketch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,10 @@ class MazeBatch(AntBatch):
     def context(self) -> Numbers:
         """The targets, where the definition shows them (copies, 2 or 0)."""
         return self.targets[:, : self.context_dim].copy()
+
+    def sketch(self, copy: int) -> Sketch:
+        """The map of a copy, with its target, told or not."""
+        return self.definition.sketch(tuple(self.targets[copy].tolist()))
 
     def info(self, rows: Ids) -> dict[str, NDArray[Any]]:
         """`success`: whether the ant is near enough to its target now."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from hrac.envs import palette
 from hrac.envs.ant import body
-from hrac.envs.ant.scene import Scene
+from hrac.envs.paint import THING_RADIUS, THINGS
 from hrac.envs.palette import rgba
+from hrac.envs.sketch import Sketch
 from hrac.errors import HracError
 
 _MAX_GEOMS = 2000
@@ -35,15 +36,15 @@ class Renderer:
         self._frame = mujoco.MjrRect(0, 0, width, height)
         self._visible = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
 
-    def draw(self, data: mujoco.MjData, scene: Scene) -> NDArray[np.uint8]:
+    def draw(self, data: mujoco.MjData, sketch: Sketch, subgoal: NDArray[np.float64] | None) -> NDArray[np.uint8]:
         """The picture (height, width, 3)."""
-        camera = self._top(scene) if self.camera == "top" else self._follow()
+        camera = self._top(sketch) if self.camera == "top" else self._follow()
         options, everything = mujoco.MjvOption(), mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(self.model, data, options, None, camera, everything, self._visible)
         self._visible.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = self.camera != "top"
         for light in self._visible.lights[1 : self._visible.nlight]:  # the first is at the camera
             light.pos[:2] = data.body(body.TORSO).xpos[:2] - 10 * light.dir[:2]
-        self._decorate(scene)
+        self._decorate(sketch, subgoal)
         self._context.make_current()
         mujoco.mjr_render(self._frame, self._visible, self._graphics)
         image = np.empty((self._frame.height, self._frame.width, 3), np.uint8)
@@ -56,8 +57,8 @@ class Renderer:
         self._graphics.free()
         self._context.free()
 
-    def _top(self, scene: Scene) -> mujoco.MjvCamera:
-        left, right, bottom, top = scene.extent
+    def _top(self, sketch: Sketch) -> mujoco.MjvCamera:
+        left, right, bottom, top = sketch.extent
         camera = mujoco.MjvCamera()
         camera.type = mujoco.mjtCamera.mjCAMERA_FREE.value
         camera.lookat[:] = (left + right) / 2, (bottom + top) / 2, 0.0
@@ -74,18 +75,17 @@ class Renderer:
         self.model.vis.global_.fovy = 45.0
         return camera
 
-    def _decorate(self, scene: Scene) -> None:
-        if scene.target is not None:
-            self._put(_CYLINDER, scene.target, (scene.target_radius, 0.01, 0.0), rgba(palette.TARGET, 0.35))
-            self._put(_CYLINDER, scene.target, (0.4, 0.03, 0.0), rgba(palette.TARGET))
-        for points, colour in ((scene.apples, palette.APPLE), (scene.bombs, palette.BOMB)):
-            for point in points:
-                self._put(_SPHERE, point, (0.4, 0.4, 0.4), rgba(colour), z=0.4)
-        if scene.subgoal is not None:
-            self._put(_CYLINDER, scene.subgoal, (0.06, 0.5, 0.0), rgba(palette.SUBGOAL), z=0.5)
-            self._put(_SPHERE, scene.subgoal, (0.35, 0.35, 0.35), rgba(palette.SUBGOAL), z=1.1)
+    def _decorate(self, sketch: Sketch, subgoal: NDArray[np.float64] | None) -> None:
+        for x, y, radius in sketch.discs:
+            self._put(_CYLINDER, (x, y), (radius, 0.01, 0.0), rgba(palette.TARGET, 0.35))
+            self._put(_CYLINDER, (x, y), (0.4, 0.03, 0.0), rgba(palette.TARGET))
+        for x, y, kind in sketch.things:
+            self._put(_SPHERE, (x, y), (THING_RADIUS,) * 3, rgba(THINGS[kind]), z=THING_RADIUS)
+        if subgoal is not None:
+            self._put(_CYLINDER, subgoal, (0.06, 0.5, 0.0), rgba(palette.SUBGOAL), z=0.5)
+            self._put(_SPHERE, subgoal, (0.35, 0.35, 0.35), rgba(palette.SUBGOAL), z=1.1)
 
-    def _put(self, shape: mujoco.mjtGeom, point: NDArray[np.float64], size: Any, colour: Any, z: float = 0.02) -> None:
+    def _put(self, shape: mujoco.mjtGeom, point: Any, size: Any, colour: Any, z: float = 0.02) -> None:
         if self._visible.ngeom >= _MAX_GEOMS:
             return
         geom = self._visible.geoms[self._visible.ngeom]

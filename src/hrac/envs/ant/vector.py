@@ -16,13 +16,13 @@ from hrac.envs.ant.gym import (
     AntMazeSparseEnv,
     Observation,
     changed,
-    check_options,
     checked_targets,
     packed,
     spaces_of,
 )
 from hrac.envs.ant.maze import MazeBatch
 from hrac.envs.ant.viewer import FPS, RENDER_MODES, Viewer
+from hrac.envs.gym import check_options
 
 
 class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):

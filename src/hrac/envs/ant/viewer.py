@@ -29,8 +29,6 @@ class Viewer:
 
     def frame(self, copy: int, subgoal: ArrayLike | None) -> Any:
         """A picture (height, width, 3) of one copy."""
-        from hrac.envs.ant.scene import scene
-
         if self.render_mode is None:
             gymnasium.logger.warn('nothing is rendered: make the environment with render_mode="rgb_array"')
             return None
@@ -39,7 +37,7 @@ class Viewer:
         if self._renderer is None:
             self._renderer = self._make()
         shown = None if subgoal is None else np.asarray(subgoal, np.float64)
-        return self._renderer.draw(self.batch.data(copy), scene(self.batch, copy, shown))
+        return self._renderer.draw(self.batch.data(copy), self.batch.sketch(copy), shown)
 
     def _make(self) -> Any:
         if self.camera == "map":

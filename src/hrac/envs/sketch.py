@@ -1,0 +1,105 @@
+"""One sketch of a map, whoever draws it: `hrac.envs.paint` as pixels, matplotlib as figures.
+
+Things have drawing coordinates: x across the picture, y along it. `place` takes positions there.
+
+>>> sketch = Sketch((0.0, 0.0), (2.0, 4.0), across=1, downward=True)  # a grid: row and column, rows downward
+>>> sketch.place([[2.0, 3.0]]).tolist(), sketch.extent
+([[3.0, 2.0]], (0.0, 4.0, 2.0, 0.0))
+"""
+
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places: TypeAlias = Any
+"""Numbers (..., 2 or more), as an array or as sequences."""
+
+
+class Rectangle(NamedTuple):
+    """A wall, by its corner of least x and y."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class Mark(NamedTuple):
+    """A place that a layout marks with a letter."""
+
+    letter: str
+    x: float
+    y: float
+
+
+class Disc(NamedTuple):
+    """A target, and how near to it is near enough."""
+
+    x: float
+    y: float
+    radius: float
+
+
+class Thing(NamedTuple):
+    """Something to collect or to avoid."""
+
+    x: float
+    y: float
+    kind: Literal["apple", "bomb"]
+
+
+class Sketch(NamedTuple):
+    """What there is to see of a map."""
+
+    low: tuple[float, float]
+    """Lowest position that is shown, in goal space."""
+    high: tuple[float, float]
+    """Highest."""
+    walls: tuple[Rectangle, ...] = ()
+    """They do not overlap, but may go beyond what is shown."""
+    marks: tuple[Mark, ...] = ()
+    discs: tuple[Disc, ...] = ()
+    things: tuple[Thing, ...] = ()
+    across: int = 0
+    """Which of the first two coordinates of a position is drawn across; the other one is drawn along the picture."""
+    downward: bool = False
+    """Whether y grows downward, as rows do."""
+
+    def place(self, positions: Places) -> NDArray[np.float64]:
+        """Positions of goal space in drawing coordinates (..., 2)."""
+        return np.asarray(positions, np.float64)[..., [self.across, 1 - self.across]]
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """(left, right, bottom, top) of what is shown, in drawing coordinates. Downward, the bottom is the greater y."""
+        (left, least), (right, most) = self.place(self.low).tolist(), self.place(self.high).tolist()
+        return (left, right, most, least) if self.downward else (left, right, least, most)
+
+
+@runtime_checkable
+class Drawable(Protocol):
+    """An environment or a task that has a map."""
+
+    def sketch(self) -> Sketch:
+        """Its map, without what changes from episode to episode."""
+        ...
+
+
+def rectangles(mask: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
+    """A mask as few rectangles that do not overlap: (row, column, rows, columns) of each.
+
+    >>> rectangles(np.array([[True, True], [True, True], [False, True]]))
+    [(0, 0, 2, 2), (2, 1, 1, 1)]
+    """
+    found: list[tuple[int, int, int, int]] = []
+    begun: dict[tuple[int, int], int] = {}
+    for row in range(len(mask) + 1):
+        line = np.pad(mask[row], 1) if row < len(mask) else np.zeros(mask.shape[1] + 2, bool)
+        runs = [(a, b) for a, b in np.flatnonzero(line[1:] != line[:-1]).reshape(-1, 2).tolist()]
+        for run in begun.keys() - set(runs):
+            first = begun.pop(run)
+            found.append((first, run[0], row - first, run[1] - run[0]))
+        for run in runs:
+            begun.setdefault(run, row)
+    return sorted(found)
