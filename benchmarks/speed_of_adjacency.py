@@ -1,4 +1,4 @@
-"""Speed and memory of the adjacency table and its network with 100,000 explored cells:  python benchmarks/speed_of_adjacency.py"""
+"""Speed and memory of adjacency learning with 100,000 explored cells:  python benchmarks/speed_of_adjacency.py"""
 
 import functools
 import time

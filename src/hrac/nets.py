@@ -77,5 +77,3 @@ def descend(
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its integer step count
         updates, opt_state = optimiser.update(grads, opt_state, params)
     return optax.apply_updates(params, updates), opt_state
-
-

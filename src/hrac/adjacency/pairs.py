@@ -1,8 +1,8 @@
 """Pairs of positions with labels, to draw minibatches from.
 
 Half of each minibatch of a table's pairs is adjacent and half not, and the two halves are weighted by the share of such pairs
-among all. That leaves the expected loss that of uniform pairs of explored cells (Eq. 11), while a large table, where one pair in
-hundreds is adjacent, still shows adjacent pairs in every minibatch.
+among all. That leaves the expected loss that of uniform pairs of explored cells (Eq. 11), while a large table, where one pair
+in hundreds is adjacent, still shows adjacent pairs in every minibatch.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Where the pairs of positions come from that the adjacency network learns by. Exchangeable, and one may leave it out.
 
-    table          the k-step relation of explored cells, grown from trajectories (the paper's adjacency matrix)
-    oracle         the true relation, told by an environment that knows its distances
-    trajectories   pairs drawn from stored trajectories directly: at most k steps apart, or at least 4 k
-    none           no adjacency network at all
+table          the k-step relation of explored cells, grown from trajectories (the paper's adjacency matrix)
+oracle         the true relation, told by an environment that knows its distances
+trajectories   pairs drawn from stored trajectories directly: at most k steps apart, or at least 4 k
+none           no adjacency network at all
 """
 
 from typing import Any, Protocol, runtime_checkable

@@ -51,7 +51,7 @@ class AdjacencyTable:
         Two cells are adjacent if there are at most k steps from either to the other.
         """
         table = cls(k, cell_size, positions.shape[1])
-        ids = table._index_of(table.cell_of(positions))
+        ids = table._index_of(table.cell_of(positions.astype(np.float64)))
         first, second = np.nonzero((distances <= k) & (distances >= 0))
         different = ids[first] != ids[second]
         table.pairs = np.unique(_encode(ids[first][different], ids[second][different]))

@@ -1,7 +1,7 @@
 """The controller, on the intrinsic reward: A2C for discrete actions, TD3 for continuous ones.
 
-    A2C   1 update per round, over the windows that ended in it      a2c.update
-    TD3   n updates per round, on minibatches of stored steps        td3.update
+A2C   1 update per round, over the windows that ended in it      a2c.update
+TD3   n updates per round, on minibatches of stored steps        td3.update
 """
 
 import jax
@@ -13,6 +13,7 @@ from hrac.agents.a2c import A2CState, ControllerStep
 from hrac.agents.decide import Setup
 from hrac.agents.td3 import Metrics, Settings, TD3State, Transition
 from hrac.config import Config
+from hrac.spaces import Box
 
 ControllerState = A2CState | TD3State
 
@@ -54,13 +55,17 @@ def learn(
 ) -> tuple[ControllerState, Metrics]:
     """A round's updates: one over its steps (A2C), or one for each minibatch of stored steps (TD3: updates, batch)."""
     if isinstance(experience, ControllerStep):
-        assert isinstance(controller, A2CState)
+        assert isinstance(controller, A2CState), "A2C learns from the steps of a round"
         return a2c.update(controller, experience, setup.cfg.controller)
+
+    actions = setup.actions
+    assert isinstance(controller, TD3State), "TD3 learns from stored steps"
+    assert isinstance(actions, Box), "TD3 is for continuous actions"
 
     def one(controller: TD3State, drawn: tuple[Array, Transition]) -> tuple[TD3State, Metrics]:
         key, batch = drawn
-        return td3.update(key, controller, batch, setup.actions, None, settings(setup.cfg))
+        return td3.update(key, controller, batch, actions, None, settings(setup.cfg))
 
     keys = jax.random.split(key, len(experience.reward))
-    controller, metrics = jax.lax.scan(one, controller, (keys, experience))
-    return controller, {f"controller/{name}": jnp.mean(numbers) for name, numbers in metrics.items()}
+    learned, metrics = jax.lax.scan(one, controller, (keys, experience))
+    return learned, {f"controller/{name}": jnp.mean(numbers) for name, numbers in metrics.items()}

@@ -29,7 +29,8 @@ def correct(
     whose actions come closest to those taken (squared error, summed over the window) is chosen.
     """
     space, actions = setup.space, setup.actions
-    assert isinstance(actions, Box) and space.relative, "the correction compares actions of a box for relative subgoals"
+    assert isinstance(actions, Box), "actions are compared by their distance"
+    assert space.relative, "h is a sum"
     candidates = jnp.concatenate([batch.whole.action[:, None], _achieved(batch, setup)[:, None], draws], axis=1)
 
     # The first layer is linear: W x = W_obs obs + W_goal (phi(s_0) - phi(s_t)) + W_goal candidate. Only the last term differs

@@ -141,7 +141,8 @@ def carry_on(
 def _where_due(state: SubgoalState, proposed: Callable[[], AnyArray]) -> AnyArray:
     """New subgoals where they are due. Proposing is expensive: it is left out in steps in which none is due anywhere."""
     due = state.clock == 0
-    if isinstance(due, np.ndarray | np.bool_):
+    if isinstance(due, np.ndarray | np.generic):
+        due = np.asarray(due)
         return np.where(due[..., None], proposed(), state.subgoal) if due.any() else state.subgoal
     xp = due.__array_namespace__()
     fresh = lambda: xp.where(due[..., None], proposed(), state.subgoal)  # noqa: E731

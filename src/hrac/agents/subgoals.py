@@ -52,9 +52,7 @@ class SubgoalSpace(NamedTuple):
         """The subgoals there are."""
         if not self.relative:
             return self._map
-        extent = tuple(
-            high - low if self.reach is None else self.reach for low, high in zip(self.low, self.high, strict=True)
-        )
+        extent = tuple(high - low if self.reach is None else self.reach for low, high in zip(self.low, self.high, strict=True))
         return Box(tuple(-most for most in extent), extent)
 
     def bounds(self, like: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -105,9 +103,7 @@ class SubgoalSpace(NamedTuple):
         return subgoal + position - after if self.relative else subgoal
 
 
-def reached(
-    target: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"], radius: float
-) -> Bool[AnyArray, "*n"]:
+def reached(target: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"], radius: float) -> Bool[AnyArray, "*n"]:
     """Within `radius` of the target in every coordinate: the binary intrinsic reward of the grid worlds."""
     xp = target.__array_namespace__()
     return xp.all(xp.abs(target - position) <= radius, axis=-1)

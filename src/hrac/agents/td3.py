@@ -118,7 +118,7 @@ def value(critic: MLP, obs: Float[Array, " obs"], action: Float[Array, " action"
 
 def squared_output(actor: MLP, obs: Float[Array, "batch obs"]) -> Float[Array, ""]:
     """Mean square of the actor's outputs, before they are squashed. It is large where actions are near their limits."""
-    return jnp.mean(jax.vmap(actor)(obs) ** 2)
+    return jnp.mean(actor(obs) ** 2)
 
 
 def critic_target(

@@ -113,6 +113,10 @@ class PointBatch:
         truncated = (self.steps[rows] >= self.time_limit) & ~terminated
         return BatchStep(self._observe(rows), definition.rewards(position, self.targets[rows]), terminated, truncated)
 
+    def sketch(self, copy: int) -> Sketch:
+        """The map of a copy, with its target, told or not."""
+        return self.definition.sketch(tuple(self.targets[copy].tolist()))
+
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays."""
         return {name: getattr(self, name).copy() for name in self._state_names}

@@ -67,9 +67,7 @@ def store(run: RunState, trajectory: Trajectory, setup: Setup) -> RunState:
     return run._replace(steps=replay.extend(run.steps, steps, jnp.ones(len(steps.reward), bool)))
 
 
-def learn(
-    key: PRNGKeyArray, run: RunState, trajectory: Trajectory, setup: Setup
-) -> tuple[AgentState, dict[str, Array]]:
+def learn(key: PRNGKeyArray, run: RunState, trajectory: Trajectory, setup: Setup) -> tuple[AgentState, dict[str, Array]]:
     """A round's updates of both levels."""
     cfg, rounds = setup.cfg, setup.cfg.training.round_env_steps
     key_steps, key_windows, key_learn = jax.random.split(key, 3)

@@ -136,6 +136,7 @@ class Training:
         for index, part in enumerate(self._parts.slices):
             rngs = [np.random.default_rng([seed, Stream.PAIRS, self.env_steps]) for seed in self.config.seeds[part]]
             agent = self.runs[index].agent
+            assert agent.adjacency is not None
             adjacency, loss = adjacency_learn.train(agent.adjacency, self.sources[part], rngs, epochs, cfg, poll)
             self.runs[index] = self.runs[index]._replace(agent=agent._replace(adjacency=adjacency))
             losses.append(loss)

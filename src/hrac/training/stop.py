@@ -37,7 +37,7 @@ class Steps(Protocol):
     env_steps: int
 
 
-class StopAsked(HracError):
+class StopAsked(HracError):  # noqa: N818
     """Raised in the middle of work that is done again when the run goes on."""
 
 

@@ -44,12 +44,10 @@ class DeviceWorld:
     def __init__(self, env: Environment, setup: Setup, config: Config, parts: Parts) -> None:
         self.env, self.setup, self._parts = env, setup, parts
         self.ends_on_success = env.ends_on_success
-        self.known = env if isinstance(env, KnownDistances) else None
+        self.known: KnownDistances | None = env if isinstance(env, KnownDistances) else None
         self._seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
         self._act_keys = self.keys(Stream.ACT)
-        self._states: list[RolloutState] = [
-            _start(keys, env=env, setup=setup) for keys in parts.split(self.keys(Stream.INIT))
-        ]
+        self._states: list[RolloutState] = [_start(keys, env=env, setup=setup) for keys in parts.split(self.keys(Stream.INIT))]
 
     def agent_keys(self) -> Key[Array, " runs"]:
         """Random keys for untrained agents."""
@@ -160,10 +158,9 @@ def _collect(
     state, (new, totals) = jax.lax.scan(one, state, time_first(draws))
     whole = jax.tree.map(lambda tail, leaf: jnp.concatenate([tail, leaf]), time_first(state.tail), new)
     trajectory, totals, new = runs_first((whole, totals, new))
-    state = state._replace(tail=None)
     state = jax.tree.map(lambda leaf: leaf[None], state) if runs == 1 else state
-    tail = jax.tree.map(lambda leaf: leaf[:, -cfg.k :], trajectory)
-    return state._replace(tail=tail), Collected(trajectory, totals, visited(new, setup.space))
+    state = state._replace(tail=jax.tree.map(lambda leaf: leaf[:, -cfg.k :], trajectory))
+    return state, Collected(trajectory, totals, visited(new, setup.space))
 
 
 Draws = tuple[Noise, Float[Array, "*n outputs"], Key[Array, "*n"], Key[Array, "*n"]]
@@ -201,13 +198,12 @@ def _action_noise(key: PRNGKeyArray, setup: Setup) -> Float[Array, " outputs"]:
     return jax.random.gumbel(key, shape)
 
 
-def _restart(
-    keys: Key[Array, "*n"], done: Bool[Array, "*n"], after: Step, env: Environment, axes: int
-) -> tuple[State, Array]:
+def _restart(keys: Key[Array, "*n"], done: Bool[Array, "*n"], after: Step, env: Environment, axes: int) -> tuple[State, Array]:
     """Go on where the episode does, begin a new one where it ended."""
     fresh = _mapped(env.reset, axes)(keys)
     going_on = (after.state, after.obs)
-    return jax.tree.map(lambda new, old: jnp.where(done.reshape(*done.shape, *[1] * (new.ndim - axes)), new, old), fresh, going_on)
+    ended = lambda leaf: done.reshape(*done.shape, *[1] * (leaf.ndim - axes))  # noqa: E731
+    return jax.tree.map(lambda new, old: jnp.where(ended(new), new, old), fresh, going_on)
 
 
 @functools.partial(jax.jit, static_argnames=("episodes", "steps", "env", "setup"))
@@ -239,13 +235,12 @@ def _random_action(key: PRNGKeyArray, actions: Actions) -> Array:
 
 
 @functools.partial(jax.jit, static_argnames=("episodes", "env", "setup"))
-def evaluate(
-    keys: Key[Array, " runs"], actors: Actors, *, episodes: int, env: Environment, setup: Setup
-) -> dict[str, Mean]:
+def evaluate(keys: Key[Array, " runs"], actors: Actors, *, episodes: int, env: Environment, setup: Setup) -> dict[str, Mean]:
     """The numbers of episodes of all runs: totals and weights (runs, episodes)."""
     known = env if isinstance(env, KnownDistances) else None
     episode = _play(keys, actors, episodes, env, setup)
-    numbers = summarise(episode, *_without_single_run((actors.embedding,), len(keys)), setup, known, env.ends_on_success)
+    embedding = _without_single_run(actors.embedding, len(keys))
+    numbers = summarise(episode, embedding, setup, known, env.ends_on_success)
     return jax.tree.map(lambda leaf: leaf[None], numbers) if len(keys) == 1 else numbers
 
 

@@ -71,7 +71,7 @@ class HostWorld:
     def __init__(self, task: HostTask, setup: Setup, config: Config, parts: Parts) -> None:
         self.task, self.setup, self.config, self._parts = task, setup, config, parts
         self.ends_on_success = task.ends_on_success
-        self.known = task if isinstance(task, KnownDistances) else None
+        self.known: KnownDistances | None = task if isinstance(task, KnownDistances) else None
         self._evaluation = task.evaluation()
         self.runs, self.copies = len(config.seeds), config.training.envs_per_run
         self.env = task.batch(self.runs * self.copies, config.training.env_threads)
@@ -82,7 +82,8 @@ class HostWorld:
         self.total = np.zeros(shape)
         """Reward so far in the present episodes."""
         one = jax.device_get(empty_tail(setup))
-        self.tail: Trajectory = jax.tree.map(lambda leaf: np.broadcast_to(leaf[:, None, None], (len(leaf), *shape, *leaf.shape[1:])), one)
+        everywhere = lambda leaf: np.broadcast_to(leaf[:, None, None], (len(leaf), *shape, *leaf.shape[1:]))  # noqa: E731
+        self.tail: Trajectory = jax.tree.map(everywhere, one)
         """The last k steps (k, runs, copies, ...)."""
 
     def agent_keys(self) -> jax.Array:
@@ -145,7 +146,11 @@ class HostWorld:
         shape, obs, clock = (self.runs, self.copies), self.obs, self.hierarchy.clock
         after = self.env.step(action.reshape(-1, *action.shape[2:]))
         next_obs = observed(self.env, after.obs)
-        reward, terminated, truncated = (array.reshape(shape) for array in after[1:])
+        reward, terminated, truncated = (
+            after.reward.reshape(shape),
+            after.terminated.reshape(shape),
+            after.truncated.reshape(shape),
+        )
         done = terminated | truncated
         last = done | (clock == self.config.k - 1)
         self.obs = next_obs.reshape(*shape, -1)
@@ -191,7 +196,8 @@ class HostWorld:
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays."""
-        own: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total} | self.hierarchy._asdict()
+        own: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total}
+        own |= self.hierarchy._asdict()
         tail = {f"tail/{name}": np.asarray(leaf) for name, leaf in self.tail._asdict().items()}
         return own | tail | {f"env/{name}": array for name, array in self.env.snapshot().items()}
 
@@ -234,7 +240,10 @@ def play(
     threads: int | None,
     look: Callable[[BatchEnvironment], None] = lambda _: None,
 ) -> Episode:
-    """One episode for each seed, an equal number for each run (runs, time, episodes, ...). `look` is called before each step."""
+    """One episode for each seed, an equal number for each run (runs, time, episodes, ...).
+
+    `look` is called before each step.
+    """
     env, runs = task.batch(len(seeds), threads), len(actors.manager.biases[0])
     shape = (runs, len(seeds) // runs)
     obs = observed(env, env.reset(seeds=seeds)).reshape(*shape, -1)
