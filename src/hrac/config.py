@@ -62,11 +62,6 @@ class Config:
             "at most manager.start_fraction * manager.buffer_windows, so that a first minibatch exists, "
             f"got {self.manager.batch_size}",
         )
-        _require(
-            self.manager.buffer_windows >= train.round_env_steps,
-            "manager.buffer_windows",
-            f"at least training.round_env_steps = {train.round_env_steps}, got {self.manager.buffer_windows}",
-        )
         self._check_unused()
         if self.manager.subgoals == "absolute":
             _require(self.manager.subgoal_range is None, "manager.subgoal_range", "None where manager.subgoals are absolute")
@@ -105,10 +100,6 @@ class Config:
             "controller.updates_per_env_step",
             f"such that a round of {self.training.round_env_steps} steps has a whole number of manager updates, 1/k as many, "
             f"got {self.controller.updates_per_env_step}, which gives {updates:g}",
-        )
-        steps, round_steps = self.controller.buffer_steps, self.training.round_env_steps
-        _require(
-            steps >= round_steps, "controller.buffer_steps", f"at least training.round_env_steps = {round_steps}, got {steps}"
         )
 
 

@@ -1,10 +1,8 @@
 """Experience, and how it is cut into the windows of the two levels.
 
-A window is the life of one subgoal: k steps, or fewer where the episode ends first. Rounds do not respect windows, so a
-trajectory begins with the last k steps of the round before (its tail): a window is learned from in the round in which it
-ends, whole, and every step is used exactly once.
-
-Functions here are for the trajectory of one copy.
+A window is the life of one subgoal: k steps, or fewer where the episode ends first. Rounds do not respect windows. What is
+learned from a round (`controller_steps`) begins with the last k steps of the round before, its tail: a window is learned from
+in the round in which it ends, whole, and every step is used exactly once.
 """
 
 from typing import NamedTuple
@@ -18,7 +16,7 @@ from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace, reached
 from hrac.agents.td3 import Transition
 from hrac.config import Config
-from hrac.spaces import Actions, AnyArray, Box
+from hrac.spaces import AnyArray, Box
 
 
 class Trajectory(NamedTuple):
@@ -49,49 +47,38 @@ class Window(NamedTuple):
     """Which of the k steps there were: an episode can end before."""
 
 
-def empty_action(actions: Actions) -> Shaped[Array, "..."]:
-    """An action that means nothing."""
-    return jnp.zeros(actions.outputs) if isinstance(actions, Box) else jnp.zeros((), jnp.int32)
-
-
-def empty_tail(setup: Setup) -> Trajectory:
-    """k steps that belong to nothing, to put before a first round."""
-    k, zeros, action = setup.cfg.k, jnp.zeros, empty_action(setup.actions)
+def empty_steps(setup: Setup, count: int) -> Trajectory:
+    """Steps that belong to nothing: each is a window of its own."""
+    zeros = jnp.zeros
     return Trajectory(
-        obs=zeros((k, setup.obs_dim)),
-        subgoal=zeros((k, setup.space.goal_dim)),
-        action=jnp.repeat(action[None], k, axis=0),
-        reward=zeros(k),
-        next_obs=zeros((k, setup.obs_dim)),
-        terminated=zeros(k, bool),
-        truncated=zeros(k, bool),
-        clock=zeros(k, jnp.int32),
-        last=jnp.ones(k, bool),
+        obs=zeros((count, setup.obs_dim)),
+        subgoal=zeros((count, setup.space.goal_dim)),
+        action=zeros((count, setup.actions.outputs)) if isinstance(setup.actions, Box) else zeros(count, jnp.int32),
+        reward=zeros(count),
+        next_obs=zeros((count, setup.obs_dim)),
+        terminated=zeros(count, bool),
+        truncated=zeros(count, bool),
+        clock=zeros(count, jnp.int32),
+        last=jnp.ones(count, bool),
     )
 
 
-def manager_windows(trajectory: Trajectory, cfg: Config) -> tuple[Window, Bool[Array, " steps"]]:
-    """One window for each step after the tail, and whether a window did end at that step."""
-    k = cfg.k
-    end = jnp.arange(k, len(trajectory.reward))
-    start = end - trajectory.clock[k:]
-    index = start[:, None] + jnp.arange(k)[None, :]
-    inside = index <= end[:, None]
-    index = jnp.minimum(index, end[:, None])
-    reward = jnp.sum(jnp.where(inside, trajectory.reward[index], 0.0), axis=1)
-    stopped = trajectory.terminated[k:] | (trajectory.truncated[k:] & (not cfg.manager.bootstrap_at_time_limit))
+def manager_window(steps: Trajectory, inside: Bool[Array, "*n k"], cfg: Config) -> Window:
+    """The window that k steps (..., k) make, of which those `inside` are its own: s_t, g_t, the sum of rewards, s_t+k."""
+    first = lambda leaf: leaf[..., 0, :]  # noqa: E731
+    stopped = steps.terminated | (steps.truncated & (not cfg.manager.bootstrap_at_time_limit))
     whole = Transition(
-        obs=trajectory.obs[start],
-        action=trajectory.subgoal[start],
-        reward=reward,
-        next_obs=trajectory.next_obs[k:],
-        bootstrap=~stopped,
+        obs=first(steps.obs),
+        action=first(steps.subgoal),
+        reward=jnp.sum(jnp.where(inside, steps.reward, 0.0), axis=-1),
+        next_obs=steps.next_obs[..., -1, :],
+        bootstrap=~stopped[..., -1],
     )
-    return Window(whole, trajectory.obs[index], trajectory.action[index], inside), trajectory.last[k:]
+    return Window(whole, steps.obs, steps.action, inside)
 
 
 def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> ControllerStep:
-    """All steps with their returns; those of windows that ended after the tail are valid."""
+    """The steps of one copy, a tail of k before them, with their returns. Those of windows that ended after the tail count."""
     k, time = cfg.k, jnp.arange(len(trajectory.reward))
     rewards = intrinsic_rewards(trajectory, space, cfg)
     window_end = jax.lax.cummin(jnp.where(trajectory.last, time, len(time)), reverse=True)

@@ -9,24 +9,17 @@ from jaxtyping import Array, Bool, Key, PRNGKeyArray
 
 from hrac.adjacency import network
 from hrac.agents import agent as agents
+from hrac.agents.a2c import ControllerStep
 from hrac.agents.agent import AgentState
 from hrac.agents.controller import is_td3
 from hrac.agents.decide import Setup
 from hrac.agents.td3 import Transition
-from hrac.agents.windows import (
-    Trajectory,
-    Window,
-    controller_steps,
-    controller_transitions,
-    empty_action,
-    intrinsic_rewards,
-    manager_windows,
-)
+from hrac.agents.windows import controller_steps, controller_transitions, intrinsic_rewards, manager_window
 from hrac.compiled import jit_learner
 from hrac.envs.base import KnownDistances
 from hrac.runs import over_runs
 from hrac.training import replay
-from hrac.training.replay import Buffer
+from hrac.training.replay import Replay
 from hrac.worlds.base import Collected
 from hrac.worlds.numbers import Mean, mean_where, subgoal_numbers
 
@@ -37,47 +30,30 @@ class RunState(NamedTuple):
     """Everything of a run that lives on the device."""
 
     agent: AgentState
-    steps: Buffer | None
-    """What TD3's controller learns from."""
-    windows: Buffer
+    replay: Replay
 
 
 def init(key: PRNGKeyArray, setup: Setup) -> RunState:
     """A new run."""
-    space, k, cfg = setup.space, setup.cfg.k, setup.cfg
-    zeros, number, action = jnp.zeros, jnp.zeros(()), empty_action(setup.actions)
-    whole = Transition(zeros(setup.obs_dim), zeros(space.goal_dim), number, zeros(setup.obs_dim), jnp.asarray(False))
-    window = Window(whole, zeros((k, setup.obs_dim)), jnp.repeat(action[None], k, axis=0), zeros(k, bool))
-    steps = None
-    if is_td3(cfg):
-        seen = zeros(setup.obs_dim - space.context + space.goal_dim)
-        steps = replay.create(Transition(seen, action, number, seen, jnp.asarray(False)), cfg.controller.buffer_steps)
-    return RunState(agents.init(key, setup), steps, replay.create(window, cfg.manager.buffer_windows))
+    return RunState(agents.init(key, setup), replay.create(setup))
 
 
-def store(run: RunState, trajectory: Trajectory, setup: Setup) -> RunState:
-    """Put a round's steps, and the windows that ended in it, into the replay buffers."""
-    per_copy = functools.partial(jax.vmap, in_axes=1, out_axes=0)
-    windows, ended = per_copy(lambda t: manager_windows(t, setup.cfg))(trajectory)
-    run = run._replace(windows=replay.extend(run.windows, flat(windows), flat(ended)))
-    if run.steps is None:
-        return run
-    new = jax.tree.map(lambda leaf: leaf[setup.cfg.k :], trajectory)
-    steps = flat(per_copy(lambda t: controller_transitions(t, setup.space, setup.cfg))(new))
-    return run._replace(steps=replay.extend(run.steps, steps, jnp.ones(len(steps.reward), bool)))
-
-
-def learn(key: PRNGKeyArray, run: RunState, trajectory: Trajectory, setup: Setup) -> tuple[AgentState, dict[str, Array]]:
-    """A round's updates of both levels."""
-    cfg, rounds = setup.cfg, setup.cfg.training.round_env_steps
+def learn(key: PRNGKeyArray, run: RunState, setup: Setup) -> tuple[AgentState, dict[str, Array]]:
+    """A round's updates of both levels, when the round has been stored."""
+    cfg, copies, round_steps = setup.cfg, setup.cfg.training.envs_per_run, setup.cfg.training.round_env_steps
     key_steps, key_windows, key_learn = jax.random.split(key, 3)
-    updates = float(rounds)
-    if run.steps is None:
-        steps = flat(jax.vmap(lambda t: controller_steps(t, setup.space, cfg), 1, 0)(trajectory))
+    steps: ControllerStep | Transition
+    if is_td3(cfg):
+        updates = round_steps * cfg.controller.updates_per_env_step
+        shape = (round(updates), cfg.controller.batch_size)
+        drawn = replay.sample_steps(key_steps, run.replay, shape, cfg.controller.buffer_steps)
+        steps = controller_transitions(drawn, setup.space, cfg)
     else:
-        updates = rounds * cfg.controller.updates_per_env_step
-        steps = replay.sample(key_steps, run.steps, (round(updates), cfg.controller.batch_size))
-    windows = replay.sample(key_windows, run.windows, (round(updates / cfg.k), cfg.manager.batch_size))
+        updates = float(round_steps)
+        trajectory = replay.recent(run.replay, cfg.k + round_steps // copies, copies)
+        steps = flat(jax.vmap(lambda t: controller_steps(t, setup.space, cfg), 1, 0)(trajectory))
+    shape = (round(updates / cfg.k), cfg.manager.batch_size)
+    windows = manager_window(*replay.sample_windows(key_windows, run.replay, shape, cfg.k, copies), cfg)
     return agents.learn(key_learn, run.agent, steps, windows, setup)
 
 
@@ -91,7 +67,7 @@ def acting_metrics(
 ) -> dict[str, Mean]:
     """What a run's behaviour was like in a round: see docs/metrics.md."""
     cfg = setup.cfg
-    new: Trajectory = jax.tree.map(lambda leaf: leaf[cfg.k :], collected.trajectory)
+    new = collected.trajectory
     done = new.terminated | new.truncated
     means = {
         "train/return": mean_where(done, collected.episode_return),
@@ -138,10 +114,10 @@ def learn_runs(
 
     def one(key: PRNGKeyArray, run: RunState, ready: Array, collected: Collected) -> tuple[RunState, dict[str, Mean]]:
         metrics = acting_metrics(collected, run.agent, setup, known, ends_on_success)
-        run = store(run, collected.trajectory, setup)
+        run = run._replace(replay=replay.extend(run.replay, collected.trajectory))
         if not learning:
             return run, metrics
-        learned, numbers = learn(jax.random.fold_in(key, index), run, collected.trajectory, setup)
+        learned, numbers = learn(jax.random.fold_in(key, index), run, setup)
         # Runs that are mapped together may begin to learn at different times.
         agent = jax.tree.map(lambda new, old: jnp.where(ready, new, old), learned, run.agent)
         weight = ready.astype(jnp.float32)

@@ -1,4 +1,11 @@
-"""A ring buffer on the training device: a state and a few functions."""
+"""What happened, kept as it happened: one ring of raw steps per run, and where windows end in it.
+
+Everything that is learned from is derived when it is drawn: goals, intrinsic rewards, what the controller may see, whole
+windows with their sums of rewards. So another intrinsic reward, or other goals in hindsight, is one function of a sample.
+
+The copies of a run step together. A ring of S places holds their steps time by time: the step of a copy that follows the one at
+place i is at place i + copies. S is a multiple of the number of copies.
+"""
 
 from typing import Any, NamedTuple, TypeVar
 
@@ -8,63 +15,111 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
+from hrac.agents.controller import is_td3
+from hrac.agents.decide import Setup
+from hrac.agents.windows import Trajectory, empty_steps
+
 Tree = TypeVar("Tree")
-Items = Any
-"""A pytree of arrays; in a buffer, with a leading axis of the capacity."""
 
 
-class Buffer(NamedTuple):
-    """Stored items, how many there are, and where the next one goes."""
+class Replay(NamedTuple):
+    """Stored steps, and where windows ended."""
 
-    items: Items
-    size: Int[Array, ""]
-    head: Int[Array, ""]
-
-
-def create(example: Items, capacity: int) -> Buffer:
-    """An empty buffer for items like the example."""
-    items = jax.tree.map(lambda leaf: jnp.zeros((capacity, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
-    return Buffer(items, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
-
-
-def extend(buffer: Buffer, items: Items, keep: Bool[Array, " n"]) -> Buffer:
-    """Add those of n items that are to be kept, in order, over the oldest ones."""
-    capacity = jax.tree.leaves(buffer.items)[0].shape[0]
-    if len(keep) > capacity:
-        raise ValueError(f"{len(keep)} items at once do not fit into a buffer of {capacity}")
-    count = jnp.cumsum(keep.astype(jnp.int32))
-    slot = jnp.where(keep, (buffer.head + count - 1) % capacity, capacity)  # one past the end is dropped
-    stored = jax.tree.map(lambda store, new: store.at[slot].set(new, mode="drop"), buffer.items, items)
-    return Buffer(stored, jnp.minimum(buffer.size + count[-1], capacity), (buffer.head + count[-1]) % capacity)
+    steps: Trajectory
+    """(places, ...)"""
+    window_ends: Int[Array, "*windows"]
+    """Places of the last steps of windows, itself a ring."""
+    step_count: Int[Array, ""]
+    """Steps ever stored. The newest is at place (step_count - 1) modulo the number of places."""
+    window_count: Int[Array, ""]
+    """Windows that ever ended."""
 
 
-def sample(key: PRNGKeyArray, buffer: Buffer, shape: tuple[int, ...]) -> Items:
-    """Items drawn uniformly, with replacement, in an array of the given shape."""
-    index = jax.random.randint(key, shape, 0, jnp.maximum(buffer.size, 1))
-    return jax.tree.map(lambda store: store[index], buffer.items)
+def places(setup: Setup) -> int:
+    """Steps that a ring has room for: those of all windows that are kept, and of those that have not ended yet."""
+    training, k = setup.cfg.training, setup.cfg.k
+    kept = setup.cfg.manager.buffer_windows * k
+    if is_td3(setup.cfg):
+        kept = max(kept, setup.cfg.controller.buffer_steps)
+    times = -(-kept // training.envs_per_run) + training.round_env_steps // training.envs_per_run + 2 * k
+    return times * training.envs_per_run
+
+
+def create(setup: Setup) -> Replay:
+    """An empty replay."""
+    nothing = jnp.zeros((), jnp.int32)
+    ends = jnp.zeros(setup.cfg.manager.buffer_windows, jnp.int32)
+    return Replay(empty_steps(setup, places(setup)), ends, nothing, nothing)
+
+
+def extend(replay: Replay, new: Trajectory) -> Replay:
+    """Add steps (time, copies, ...) of all copies, over the oldest ones."""
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), new)
+    room, count = len(replay.steps.reward), len(flat.reward)
+    if count > room:
+        raise ValueError(f"{count} steps at once do not fit into a ring of {room}")
+    place = (replay.step_count + jnp.arange(count)) % room
+    steps = jax.tree.map(lambda ring, leaf: ring.at[place].set(leaf), replay.steps, flat)
+    ended = jnp.cumsum(flat.last.astype(jnp.int32))
+    capacity = len(replay.window_ends)
+    kept = flat.last & (ended > ended[-1] - capacity)  # of more than there is room for, the newest
+    slot = jnp.where(kept, (replay.window_count + ended - 1) % capacity, capacity)  # one past the end is dropped
+    ends = replay.window_ends.at[slot].set(place, mode="drop")
+    return Replay(steps, ends, replay.step_count + count, replay.window_count + ended[-1])
+
+
+def recent(replay: Replay, times: int, copies: int) -> Trajectory:
+    """The newest steps (time, copies, ...) of all copies. Those before the first are empty."""
+    room = len(replay.steps.reward)
+    place = (replay.step_count + jnp.arange(-times * copies, 0)) % room
+    return jax.tree.map(lambda ring: ring[place].reshape(times, copies, *ring.shape[1:]), replay.steps)
+
+
+def sample_steps(key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], newest: int) -> Trajectory:
+    """Steps drawn uniformly, with replacement, from the `newest` ones, in an array of a shape."""
+    room = len(replay.steps.reward)
+    stored = jnp.clip(replay.step_count, 1, min(newest, room))
+    age = jax.random.randint(key, shape, 0, stored)
+    place = (replay.step_count - 1 - age) % room
+    return jax.tree.map(lambda ring: ring[place], replay.steps)
+
+
+def sample_windows(
+    key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], k: int, copies: int
+) -> tuple[Trajectory, Bool[Array, "*n k"]]:
+    """Windows drawn uniformly, with replacement: their steps (*shape, k, ...) from the first on, and which of them there are.
+
+    A window that is shorter than k steps has its last step again behind it.
+    """
+    room, capacity = len(replay.steps.reward), len(replay.window_ends)
+    drawn = jax.random.randint(key, shape, 0, jnp.clip(replay.window_count, 1, capacity))
+    end = replay.window_ends[drawn][..., None]
+    clock = replay.steps.clock[end]
+    step = jnp.arange(k).reshape(*[1] * len(shape), k)
+    place = (end - (clock - jnp.minimum(step, clock)) * copies) % room
+    return jax.tree.map(lambda ring: ring[place], replay.steps), step <= clock
 
 
 def trimmed(runs: Tree) -> Tree:
-    """A pytree of runs whose buffers have only as many rows as are filled, for saving."""
+    """A pytree of runs whose replays have only as many places as are filled, for saving."""
 
     def trim(node: Any) -> Any:
-        if not isinstance(node, Buffer):
+        if not isinstance(node, Replay):
             return node
-        rows = int(np.max(np.asarray(node.size)))
-        return node._replace(items=jax.tree.map(lambda leaf: leaf[:, :rows], node.items))
+        steps, windows = (int(np.max(np.asarray(count))) for count in (node.step_count, node.window_count))
+        rows = jax.tree.map(lambda leaf: leaf[:, :steps], node.steps)
+        return node._replace(steps=rows, window_ends=node.window_ends[:, :windows])
 
-    return jax.tree.map(trim, runs, is_leaf=lambda node: isinstance(node, Buffer))
+    return jax.tree.map(trim, runs, is_leaf=lambda node: isinstance(node, Replay))
 
 
 def padded(arrays: dict[str, NDArray[Any]], like: Tree, prefix: str) -> dict[str, NDArray[Any]]:
-    """Saved arrays in which buffers have empty rows behind the filled ones again, up to the capacity that `like` has."""
+    """Saved arrays in which replays have all their places again, as a pytree of runs like `like` has them."""
     result = dict(arrays)
-    for path, buffer in jax.tree_util.tree_leaves_with_path(like, is_leaf=lambda node: isinstance(node, Buffer)):
-        if not isinstance(buffer, Buffer):
-            continue
-        for inner, leaf in jax.tree_util.tree_leaves_with_path(buffer.items):
-            name = f"{prefix}{jax.tree_util.keystr(path)}.items{jax.tree_util.keystr(inner)}"
-            if name in arrays and arrays[name].ndim == leaf.ndim >= 2 and arrays[name].shape[1] < leaf.shape[1]:
-                rows = arrays[name]
-                result[name] = np.pad(rows, [(0, 0), (0, leaf.shape[1] - rows.shape[1])] + [(0, 0)] * (rows.ndim - 2))
+    for path, replay in jax.tree_util.tree_leaves_with_path(like, is_leaf=lambda node: isinstance(node, Replay)):
+        for inner, leaf in jax.tree_util.tree_leaves_with_path(replay) if isinstance(replay, Replay) else []:
+            name = prefix + jax.tree_util.keystr(path) + jax.tree_util.keystr(inner)
+            rows = arrays.get(name)
+            if rows is not None and rows.ndim == leaf.ndim >= 2 and rows.shape[1] < leaf.shape[1]:
+                result[name] = np.concatenate([rows, np.asarray(leaf)[:, rows.shape[1] :]], axis=1)
     return result

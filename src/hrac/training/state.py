@@ -28,7 +28,7 @@ from hrac.training.memory import TrajectoryMemory
 from hrac.worlds.base import DivergedError, Visited
 from hrac.worlds.make import make_setup, make_world
 from hrac.worlds.numbers import Mean
-from hrac.worlds.streams import Stream
+from hrac.worlds.streams import Stream, run_keys
 
 CHECKPOINT = "checkpoint.safetensors"
 Tree = TypeVar("Tree")
@@ -49,14 +49,16 @@ class Training:
         self._parts = Parts(len(config.seeds))
         self.setup = make_setup(task, traced_part(config))
         self.world = make_world(task, self.setup, config, self._parts)
-        self.runs: list[RunState] = [init_runs(keys, setup=self.setup) for keys in self._parts.split(self.world.agent_keys())]
+        self.runs: list[RunState] = [
+            init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))
+        ]
         """The runs, in parts."""
         sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, self.world.known) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
         """Where the pairs of each run come from; none if adjacency is not learned."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
-        self._learn_keys = self._keys(Stream.LEARN)
+        self._learn_keys = run_keys(config.seeds, Stream.LEARN)
         self._is_ready: NDArray[np.bool_] = np.zeros(len(config.seeds), bool)
         self._older: list[Actors] | None = None
         """The actors before the last round's learning, if acting may go on with those (`training.overlap`)."""
@@ -74,10 +76,6 @@ class Training:
         """Whether the last round crossed a multiple of a number of steps."""
         before = self.env_steps - self.config.training.round_env_steps
         return self.env_steps // every_env_steps > before // every_env_steps
-
-    def _keys(self, stream: Stream) -> jax.Array:
-        seeds = jax.vmap(jax.random.key)(jnp.asarray(self.config.seeds, jnp.uint32))
-        return jax.vmap(lambda key: jax.random.fold_in(key, int(stream)))(seeds)
 
     def pretrain(self, poll: Callable[[], None] = lambda: None) -> list[Row]:
         """Random behaviour, then a first adjacency network. `poll` is called often and may raise to stop."""
@@ -119,7 +117,7 @@ class Training:
     def ready(self) -> NDArray[np.bool_]:
         """Which runs have stored enough windows to learn from. That they have is looked at once only."""
         if not self._is_ready.all():
-            stored = np.concatenate([np.asarray(part.windows.size) for part in self.runs])
+            stored = np.concatenate([np.asarray(part.replay.window_count) for part in self.runs])
             self._is_ready = stored >= self.config.manager.start_windows
         return self._is_ready
 

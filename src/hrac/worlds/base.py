@@ -34,11 +34,10 @@ class Collected(NamedTuple):
     """A round's steps."""
 
     trajectory: Trajectory
-    """With the tail before it (runs, k + time, copies, ...)."""
+    """(runs, time, copies, ...)"""
     episode_return: Float[AnyArray, "*time"]
-    """At the new steps, the reward of the episode so far (runs, time, copies)."""
+    """At each step, the reward of the episode so far (runs, time, copies)."""
     visited: Visited
-    """Of the new steps."""
 
 
 class Episode(NamedTuple):
@@ -69,10 +68,6 @@ class World(Protocol):
         """Let the two levels act for the round of this number, exploring; `ready` (runs) says which have begun to learn."""
         ...
 
-    def agent_keys(self) -> AnyArray:
-        """Random keys (runs) for untrained agents."""
-        ...
-
     def random_walk(self, env_steps: int, poll: Callable[[], None]) -> list[Visited]:
         """Episodes of uniformly random actions, of at least this many steps in all for each run.
 
@@ -93,6 +88,6 @@ class World(Protocol):
         ...
 
 
-def visited(new: Trajectory, space: SubgoalSpace) -> Visited:
+def visited(steps: Trajectory, space: SubgoalSpace) -> Visited:
     """Where the steps of a trajectory led."""
-    return Visited(space.phi(new.obs), space.phi(new.next_obs), new.terminated | new.truncated)
+    return Visited(space.phi(steps.obs), space.phi(steps.next_obs), steps.terminated | steps.truncated)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 from numpy.typing import NDArray
 
 from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide
-from hrac.agents.windows import Trajectory, empty_tail
+from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import Environment, KnownDistances, State, Step
 from hrac.folder import checkpoint
@@ -23,7 +23,7 @@ from hrac.runs import Parts, join, over_runs
 from hrac.spaces import Actions, Box
 from hrac.worlds.base import Collected, Episode, Visited, visited
 from hrac.worlds.numbers import Mean, summarise
-from hrac.worlds.streams import Stream
+from hrac.worlds.streams import Stream, run_keys
 
 
 class RolloutState(NamedTuple):
@@ -32,8 +32,6 @@ class RolloutState(NamedTuple):
     env: State
     obs: Float[Array, "*n obs"]
     hierarchy: SubgoalState
-    tail: Trajectory
-    """The last k steps (runs, k, copies, ...)."""
     episode_return: Float[Array, "*n"]
     """Reward so far in the present episode."""
 
@@ -45,17 +43,11 @@ class DeviceWorld:
         self.env, self.setup, self._parts = env, setup, parts
         self.ends_on_success = env.ends_on_success
         self.known: KnownDistances | None = env if isinstance(env, KnownDistances) else None
-        self._seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
-        self._act_keys = self.keys(Stream.ACT)
-        self._states: list[RolloutState] = [_start(keys, env=env, setup=setup) for keys in parts.split(self.keys(Stream.INIT))]
-
-    def agent_keys(self) -> Key[Array, " runs"]:
-        """Random keys for untrained agents."""
-        return jax.vmap(lambda key: jax.random.split(key)[0])(self.keys(Stream.INIT))
-
-    def keys(self, stream: Stream) -> Key[Array, " runs"]:
-        """A random key for each run."""
-        return run_keys(self._seeds, stream)
+        self._seeds = config.seeds
+        self._act_keys = run_keys(config.seeds, Stream.ACT)
+        self._states: list[RolloutState] = [
+            _start(keys, env=env, setup=setup) for keys in parts.split(run_keys(config.seeds, Stream.ACT_COPIES))
+        ]
 
     def collect(self, actors: list[Actors], ready: NDArray[np.bool_], index: int) -> list[Collected]:
         """A round of exploring."""
@@ -73,11 +65,11 @@ class DeviceWorld:
         poll()
         episodes = -(-env_steps // self.env.time_limit)
         static = {"env": self.env.exploring(), "setup": self.setup, "episodes": episodes, "steps": -(-env_steps // episodes)}
-        return [_random_walk(keys, **static) for keys in self._parts.split(self.keys(Stream.RANDOM_WALK))]
+        return [_random_walk(keys, **static) for keys in self._parts.split(run_keys(self._seeds, Stream.RANDOM_WALK))]
 
     def evaluate(self, actors: list[Actors], episodes: int, env_steps: int) -> dict[str, NDArray[Any]]:
         """Whole episodes without exploration."""
-        keys = jax.vmap(jax.random.fold_in, (0, None))(self.keys(Stream.EVAL), jnp.asarray(env_steps))
+        keys = jax.vmap(jax.random.fold_in, (0, None))(run_keys(self._seeds, Stream.EVAL), jnp.asarray(env_steps))
         static = {"episodes": episodes, "env": self.env.evaluation(), "setup": self.setup}
         played = [evaluate(*each, **static) for each in zip(self._parts.split(keys), actors, strict=True)]
         return {name: np.asarray(jnp.stack(both), np.float64) for name, both in join(played).items()}
@@ -90,11 +82,6 @@ class DeviceWorld:
         """Go on exactly from a snapshot; raises `CheckpointError`."""
         states = checkpoint.unflatten(arrays, join(self._states), "", Path("the checkpoint"))
         self._states = [jax.device_put(part) for part in self._parts.split(states)]
-
-
-def run_keys(seeds: Key[Array, " runs"], stream: Stream) -> Key[Array, " runs"]:
-    """A key for each run, from its seed's key and a stream."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, int(stream)))(seeds)
 
 
 def _mapped(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
@@ -114,10 +101,9 @@ def _start(keys: Key[Array, " runs"], *, env: Environment, setup: Setup) -> Roll
     copies = setup.cfg.training.envs_per_run
 
     def one(key: PRNGKeyArray) -> RolloutState:
-        state, obs = jax.vmap(env.reset)(jax.random.split(jax.random.split(key)[1], copies))
+        state, obs = jax.vmap(env.reset)(jax.random.split(key, copies))
         hierarchy = SubgoalState(jnp.zeros((copies, setup.space.goal_dim)), jnp.zeros(copies, jnp.int32))
-        tail = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], copies, axis=1), empty_tail(setup))
-        return RolloutState(state, obs, hierarchy, tail, jnp.zeros(copies))
+        return RolloutState(state, obs, hierarchy, jnp.zeros(copies))
 
     return over_runs(one, keys)
 
@@ -153,14 +139,12 @@ def _collect(
         hierarchy = carry_on(SubgoalState(subgoal, clock), state.obs, after.obs, last, setup.space)
         env_state, obs = _restart(keys_reset, done, after, env, axes)
         total = state.episode_return + after.reward
-        return RolloutState(env_state, obs, hierarchy, state.tail, jnp.where(done, 0.0, total)), (step, total)
+        return RolloutState(env_state, obs, hierarchy, jnp.where(done, 0.0, total)), (step, total)
 
     state, (new, totals) = jax.lax.scan(one, state, time_first(draws))
-    whole = jax.tree.map(lambda tail, leaf: jnp.concatenate([tail, leaf]), time_first(state.tail), new)
-    trajectory, totals, new = runs_first((whole, totals, new))
+    steps, totals = runs_first((new, totals))
     state = jax.tree.map(lambda leaf: leaf[None], state) if runs == 1 else state
-    state = state._replace(tail=jax.tree.map(lambda leaf: leaf[:, -cfg.k :], trajectory))
-    return state, Collected(trajectory, totals, visited(new, setup.space))
+    return state, Collected(steps, totals, visited(steps, setup.space))
 
 
 Draws = tuple[Noise, Float[Array, "*n outputs"], Key[Array, "*n"], Key[Array, "*n"]]

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide
-from hrac.agents.windows import Trajectory, empty_tail
+from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask, KnownDistances, SimulationError
 from hrac.runs import Parts, join
@@ -81,15 +80,6 @@ class HostWorld:
         self.hierarchy = SubgoalState(np.zeros((*shape, setup.space.goal_dim), np.float32), np.zeros(shape, np.int32))
         self.total = np.zeros(shape)
         """Reward so far in the present episodes."""
-        one = jax.device_get(empty_tail(setup))
-        everywhere = lambda leaf: np.broadcast_to(leaf[:, None, None], (len(leaf), *shape, *leaf.shape[1:]))  # noqa: E731
-        self.tail: Trajectory = jax.tree.map(everywhere, one)
-        """The last k steps (k, runs, copies, ...)."""
-
-    def agent_keys(self) -> jax.Array:
-        """Random keys for untrained agents."""
-        seeds = jax.vmap(jax.random.key)(jnp.asarray(self.config.seeds, jnp.uint32))
-        return jax.vmap(lambda key: jax.random.fold_in(key, int(Stream.INIT)))(seeds)
 
     @single_threaded_blas
     def collect(self, actors: list[Actors], ready: NDArray[np.bool_], index: int) -> list[Collected]:
@@ -98,18 +88,15 @@ class HostWorld:
         self._require_finite(everyone)
         draws = self._draw_round(index, length)
         ready = np.broadcast_to(ready[:, None], (self.runs, self.copies))
-        steps, totals = [], np.zeros((length, self.runs, self.copies), np.float32)
+        steps, totals = [], np.zeros((self.runs, length, self.copies), np.float32)
         for time in range(length):
             action_noise, noise = draws.at(time)
             subgoal, action = decide(everyone, self.hierarchy, self.obs, self.setup, action_noise, noise, ready)
             with self._naming_the_seed(self.copies):
-                step, totals[time] = self._step(subgoal, action)
+                step, totals[:, time] = self._step(subgoal, action)
             steps.append(step)
-        new = jax.tree.map(lambda *leaves: np.stack(leaves), *steps)
-        whole = jax.tree.map(lambda tail, leaf: np.concatenate([tail, leaf]), self.tail, new)
-        self.tail = jax.tree.map(lambda leaf: leaf[-self.config.k :].copy(), whole)
-        trajectory, totals, new = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), (whole, totals, new))
-        return self._parts.split(Collected(trajectory, totals, visited(new, self.setup.space)))
+        trajectory = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *steps)
+        return self._parts.split(Collected(trajectory, totals, visited(trajectory, self.setup.space)))
 
     @contextlib.contextmanager
     def _naming_the_seed(self, copies: int) -> Iterator[None]:
@@ -198,14 +185,12 @@ class HostWorld:
         """The complete state as named arrays."""
         own: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total}
         own |= self.hierarchy._asdict()
-        tail = {f"tail/{name}": np.asarray(leaf) for name, leaf in self.tail._asdict().items()}
-        return own | tail | {f"env/{name}": array for name, array in self.env.snapshot().items()}
+        return own | {f"env/{name}": array for name, array in self.env.snapshot().items()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on exactly from a snapshot."""
         self.obs, self.total = arrays["obs"], arrays["total"]
         self.hierarchy = SubgoalState(arrays["subgoal"], arrays["clock"])
-        self.tail = Trajectory(*(arrays[f"tail/{name}"] for name in Trajectory._fields))
         self.env.restore({name.removeprefix("env/"): array for name, array in arrays.items() if name.startswith("env/")})
 
 
