@@ -126,12 +126,12 @@ def test_copies_can_be_named_by_a_mask():
     assert_same_state(by_mask.snapshot(), by_number.snapshot())
 
 
-@pytest.mark.parametrize("ids", [[3], [-1], [0, 0]])
-def test_copies_that_there_are_not_are_refused_and_nothing_changes(ids):
+def test_copies_that_there_are_not_are_refused_and_nothing_changes():
     batch = started(AntMaze(), 3)
     before = batch.snapshot()
-    with pytest.raises((ValueError, IndexError)):
-        batch.reset(ids)
+    for ids in ([3], [-1], [0, 0]):
+        with pytest.raises((ValueError, IndexError)):
+            batch.reset(ids)
     assert_same_state(batch.snapshot(), before)
 
 
@@ -174,12 +174,12 @@ def test_without_seeds_copies_have_their_numbers_as_seeds():
     np.testing.assert_array_equal(AntMaze().batch(4).reset(), AntMaze().batch(4).reset(seeds=range(4)))
 
 
-@pytest.mark.parametrize("seeds", [[1], [1, 2, 3], 4, [1, -1], [1.0, 2.0], [True, False], [0, 2**63], [[1, 2]]])
-def test_seeds_that_are_none_are_refused_and_nothing_changes(unchecked, seeds):
+def test_seeds_that_are_none_are_refused_and_nothing_changes(unchecked):
     batch = started(AntMaze(), 2)
     before = batch.snapshot()
-    with pytest.raises(ValueError, match="seeds must be 2 integers"):
-        batch.reset(seeds=seeds)
+    for seeds in ([1], [1, 2, 3], 4, [1, -1], [1.0, 2.0], [True, False], [0, 2**63], [[1, 2]]):
+        with pytest.raises(ValueError, match="seeds must be 2 integers"):
+            batch.reset(seeds=seeds)
     assert_same_state(batch.snapshot(), before)
 
 
@@ -305,30 +305,31 @@ def test_a_snapshot_that_lacks_something_is_refused_and_nothing_changes():
 # Bad input is refused.
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_an_action_that_is_not_finite_is_refused_and_nothing_moves(bad):
+def test_an_action_that_is_not_finite_is_refused_and_nothing_moves():
     batch, actions = started(AntMaze(sigma=0.1), 3), torques(3)
     batch.step(actions)
     before = batch.snapshot()
-    actions[1, 4] = bad
-    with pytest.raises(ValueError, match="actions must be finite"):
-        batch.step(actions)
+    for bad in (np.nan, np.inf, -np.inf):
+        actions[1, 4] = bad
+        with pytest.raises(ValueError, match="actions must be finite"):
+            batch.step(actions)
     assert_same_state(batch.snapshot(), before)
 
 
-@pytest.mark.parametrize("shape", [(8,), (3, 7), (2, 8), (4, 8), (3, 8, 1), (3,), ()])
-def test_actions_of_another_shape_are_refused_and_nothing_moves(shape):
+def test_actions_of_another_shape_are_refused_and_nothing_moves():
     batch = started(AntMaze(), 3)
     before = batch.snapshot()
-    with pytest.raises(ValueError, match=r"actions must have shape \(3, 8\)"):
-        batch.step(np.zeros(shape))
+    for shape in ((8,), (3, 7), (2, 8), (4, 8), (3, 8, 1), (3,), ()):
+        with pytest.raises(ValueError, match=r"actions must have shape \(3, 8\)"):
+            batch.step(np.zeros(shape))
     assert_same_state(batch.snapshot(), before)
 
 
-@pytest.mark.parametrize("size", [30.001, 1e9, 1e12, 1e300])  # beyond 1e10 MuJoCo takes numbers for mistakes
-def test_actions_out_of_range_count_as_the_nearest_in_range(size):
+def test_actions_out_of_range_count_as_the_nearest_in_range():
     signs = np.sign(torques(5, 2))
-    np.testing.assert_array_equal(live(started(AntMaze(), 2), size * signs), live(started(AntMaze(), 2), 30 * signs))
+    expected = live(started(AntMaze(), 2), 30 * signs)
+    for size in (30.001, 1e9, 1e12, 1e300):  # beyond 1e10 MuJoCo takes numbers for mistakes
+        np.testing.assert_array_equal(live(started(AntMaze(), 2), size * signs), expected)
 
 
 def test_stepping_before_resetting_is_refused():
@@ -345,22 +346,22 @@ def one_bad(size, value):
     return np.where(np.arange(size) == 3, value, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("qpos", "qvel", "message"),
-    [
-        (np.ones(14), np.ones(14), "qpos must be 15 finite numbers"),
-        (np.ones(15), np.ones(15), "qvel must be 14 finite numbers"),
-        (one_bad(15, np.nan), np.ones(14), "qpos must be 15 finite numbers"),
-        (np.ones(15), one_bad(14, np.inf), "qvel must be 14 finite numbers"),
-        (np.ones((2, 15)), np.ones(14), "qpos must be 15 finite numbers"),  # rows for two of three copies
-        (1.0, np.ones(14), "qpos must be 15 finite numbers"),
-    ],
-)
-def test_a_state_that_is_none_is_refused_and_nothing_moves(unchecked, qpos, qvel, message):
+NO_STATES = [
+    (np.ones(14), np.ones(14), "qpos must be 15 finite numbers"),
+    (np.ones(15), np.ones(15), "qvel must be 14 finite numbers"),
+    (one_bad(15, np.nan), np.ones(14), "qpos must be 15 finite numbers"),
+    (np.ones(15), one_bad(14, np.inf), "qvel must be 14 finite numbers"),
+    (np.ones((2, 15)), np.ones(14), "qpos must be 15 finite numbers"),  # rows for two of three copies
+    (1.0, np.ones(14), "qpos must be 15 finite numbers"),
+]
+
+
+def test_a_state_that_is_none_is_refused_and_nothing_moves(unchecked):
     batch = started(AntMaze(), 3)
     before = batch.snapshot()
-    with pytest.raises(ValueError, match=message):
-        batch.place(qpos, qvel)
+    for qpos, qvel, message in NO_STATES:
+        with pytest.raises(ValueError, match=message):
+            batch.place(qpos, qvel)
     assert_same_state(batch.snapshot(), before)
 
 
@@ -374,11 +375,11 @@ def test_placing_moves_those_named_and_their_episodes_go_on():
     assert_same_state(batch.snapshot(), before, [1])
 
 
-@pytest.mark.parametrize("name", ["num_envs", "threads"])
-@pytest.mark.parametrize("number", [0, -1])
-def test_no_copies_or_no_threads_are_refused(name, number):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
-        AntMaze().batch(**{"num_envs": 1, name: number})
+def test_no_copies_or_no_threads_are_refused():
+    for name in ("num_envs", "threads"):
+        for number in (0, -1):
+            with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+                AntMaze().batch(**{"num_envs": 1, name: number})
 
 
 # Physics that breaks down. MuJoCo writes a log into the working directory.
@@ -530,7 +531,7 @@ def spread(task, ants, rng):
     return rng.choice(task.free, ants) + rng.uniform(-spare, spare, (ants, 2))
 
 
-@pytest.mark.parametrize(("task", "ants"), [(AntMaze(), 40), (SPARSE, 200), (AntGather(), 40)], ids=TASKS)
+@pytest.mark.parametrize(("task", "ants"), [(AntMaze(), 20), (SPARSE, 40), (AntGather(), 20)], ids=TASKS)
 def test_no_ant_leaves_the_walls(task, ants):
     rng, batch = np.random.default_rng(0), started(task, ants, threads=None)
     qpos = batch.qpos.copy()

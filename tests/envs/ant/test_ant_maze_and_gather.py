@@ -62,49 +62,42 @@ def test_walls_stand_in_the_physics_where_the_layout_has_them():
     np.testing.assert_array_equal(model.geom_size[boxes], [wall.half_size for wall in BENT.walls])
 
 
-@pytest.mark.parametrize(
-    ("layout", "message"),
-    [
-        ("#####\n#A.X#\n#####", "row 1, column 3: 'X' is none of '#', '.', 'A'"),
+def test_a_maze_has_starts_from_which_all_of_it_can_be_reached_and_no_other_letters():
+    """All other mistakes of a layout are those of the grids: tests/envs/test_grid.py."""
+    for layout, message in (
         ("#####\n#AG.#\n#####", "row 1, column 2: 'G' is none of '#', '.', 'A'"),
-        ("####\n#A.#\n###", "row 2 ('###') has 3 characters, row 0 has 4"),
-        ("####\n#A..\n####", "row 1, column 3: '.' is on the border"),
-        ("#A##\n#..#\n####", "row 0, column 1: 'A' is on the border"),
         ("####\n#..#\n####", "'A' stands nowhere"),
         ("#####\n#A#.#\n#####", "row 1, column 3: '.' cannot be reached from 'A'"),
         ("#####\n#A#A#\n#####", "row 1, column 3: 'A' cannot be reached from 'A'"),
-        ("", "the layout is empty"),
-    ],
-)
-def test_a_bad_maze_is_told_with_its_row_and_column(layout, message):
-    with pytest.raises(LayoutError) as caught:
-        AntMaze(layout=layout)
-    assert str(caught.value).startswith(message)
+    ):
+        with pytest.raises(LayoutError) as caught:
+            AntMaze(layout=layout)
+        assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *[(field, value) for field in ("block_size", "success_radius") for value in (0.0, -1.0, math.nan, math.inf)],
-        ("time_limit", 0),
-        ("time_limit", -1),
-        ("sigma", -0.1),
-        ("sigma", math.nan),
-        ("sigma", math.inf),
-        ("reward", "dense"),
-        ("target", "wall"),
-        ("target", (1.0,)),
-        ("target", (1.0, 2.0, 3.0)),
-        ("target", (math.nan, 0.0)),
-        ("target", (0.0, math.inf)),
-        ("target", ((20.0, 20.0), (0.0, 0.0))),  # high before low
-        ("target", ((0.0, 20.0), (20.0, 0.0))),
-        ("target", ((0.0, 0.0), (1.0,))),
-    ],
-)
-def test_a_bad_field_of_a_maze_is_named(unchecked, field, value):
-    with pytest.raises(ValueError, match=f"^{field} must be"):
-        AntMaze(**{field: value})
+BAD_MAZES = [
+    *[(field, value) for field in ("block_size", "success_radius") for value in (0.0, -1.0, math.nan, math.inf)],
+    ("time_limit", 0),
+    ("time_limit", -1),
+    ("sigma", -0.1),
+    ("sigma", math.nan),
+    ("sigma", math.inf),
+    ("reward", "dense"),
+    ("target", "wall"),
+    ("target", (1.0,)),
+    ("target", (1.0, 2.0, 3.0)),
+    ("target", (math.nan, 0.0)),
+    ("target", (0.0, math.inf)),
+    ("target", ((20.0, 20.0), (0.0, 0.0))),  # high before low
+    ("target", ((0.0, 20.0), (20.0, 0.0))),
+    ("target", ((0.0, 0.0), (1.0,))),
+]
+
+
+def test_a_bad_field_of_a_maze_is_named(unchecked):
+    for field, value in BAD_MAZES:
+        with pytest.raises(ValueError, match=f"^{field} must be"):
+            AntMaze(**{field: value})
 
 
 # Starts and targets.
@@ -162,6 +155,10 @@ def test_the_target_is_the_context_where_it_is_shown():
     np.testing.assert_array_equal(shown.context, shown.targets)
     assert hidden.context.shape == (3, 0)
     np.testing.assert_array_equal(shown.targets, hidden.targets)
+
+
+def test_episodes_of_all_tasks_have_500_steps():
+    assert [task.time_limit for task in (AntMaze(), SPARSE, AntGather())] == [500, 500, 500]
 
 
 def test_sparse_has_the_settings_of_the_paper():
@@ -453,33 +450,31 @@ def test_counts_add_up_over_an_episode():
     np.testing.assert_array_equal(batch.collected, [[2, 1]])
 
 
-@pytest.mark.parametrize(
-    "objects", [[(1.0, 2.0)], (1.0, 2.0, 0), [(1.0, 2.0, 2)], [(1.0, 2.0, 0.5)], [(math.nan, 2.0, 0)], [(math.inf, 2.0, 1)]]
-)
-def test_objects_that_are_none_are_refused(unchecked, objects):
+def test_objects_that_are_none_are_refused(unchecked):
     batch = started(AntGather())
-    before = batch.objects.copy()
-    with pytest.raises(ValueError, match="objects must be rows of"):
-        batch.put_objects(0, objects)
+    before, nan, inf = batch.objects.copy(), math.nan, math.inf
+    for objects in ([(1.0, 2.0)], (1.0, 2.0, 0), [(1.0, 2.0, 2)], [(1.0, 2.0, 0.5)], [(nan, 2.0, 0)], [(inf, 2.0, 1)]):
+        with pytest.raises(ValueError, match=r"objects must be rows of \(x, y, kind\), kind 0 for an apple or 1 for a bomb"):
+            batch.put_objects(0, objects)
     np.testing.assert_array_equal(batch.objects, before)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *[(field, value) for field in ("room", "bins", "time_limit") for value in (0, -1)],
-        *[(field, value) for field in ("reach", "sensor_range") for value in (0.0, -1.0, math.nan, math.inf)],
-        *[("sigma", value) for value in (-0.1, math.nan, math.inf)],
-        ("apples", -1),
-        ("bombs", -1),
-    ],
-)
-def test_a_bad_field_of_a_room_is_named(unchecked, field, value):
-    with pytest.raises(ValueError, match=f"^{field} must be"):
-        AntGather(**{field: value})
+BAD_ROOMS = [
+    *[(field, value) for field in ("room", "bins", "time_limit") for value in (0, -1)],
+    *[(field, value) for field in ("reach", "sensor_range") for value in (0.0, -1.0, math.nan, math.inf)],
+    *[("sigma", value) for value in (-0.1, math.nan, math.inf)],
+    ("apples", -1),
+    ("bombs", -1),
+]
 
 
-@pytest.mark.parametrize(("apples", "bombs"), [(0, 0), (50, 50), (100, 0)])
-def test_as_many_objects_as_there_are_places_and_at_least_one(apples, bombs):
-    with pytest.raises(ValueError, match="apples \\+ bombs must be from 1 to 99"):
-        AntGather(apples=apples, bombs=bombs)
+def test_a_bad_field_of_a_room_is_named(unchecked):
+    for field, value in BAD_ROOMS:
+        with pytest.raises(ValueError, match=f"^{field} must be"):
+            AntGather(**{field: value})
+
+
+def test_as_many_objects_as_there_are_places_and_at_least_one():
+    for apples, bombs in ((0, 0), (50, 50), (100, 0)):
+        with pytest.raises(ValueError, match="apples \\+ bombs must be from 1 to 99"):
+            AntGather(apples=apples, bombs=bombs)
