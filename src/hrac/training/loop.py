@@ -13,15 +13,14 @@ from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
 from hrac.folder import checkpoint
 from hrac.folder.checkpoint import CheckpointError
-from hrac.folder.files import remove_leftovers
-from hrac.folder.lock import locked
-from hrac.folder.log import METRICS, Row, RunLog
+from hrac.folder.files import CHECKPOINT, METRICS
+from hrac.folder.log import Row, RunLog
 from hrac.folder.log import read as read_log
 from hrac.folder.progress import Display, Status
 from hrac.training.device import DeviceTraining
 from hrac.training.host import HostTraining
-from hrac.training.state import CHECKPOINT, DivergedError, Training
-from hrac.training.stop import Deadline, interruptible
+from hrac.training.state import DivergedError, Training
+from hrac.training.stop import Deadline, StoppedError, interruptible
 
 
 class Outcome(NamedTuple):
@@ -51,7 +50,7 @@ def train(
     minutes: float | None = None,
     begun: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Train all seeds of a configuration in a run folder, from the start or from its checkpoint (Algorithm 1).
+    """Train all seeds of a configuration in a locked run folder, from the start or from its checkpoint (Algorithm 1).
 
     With `minutes`, it stops with a checkpoint before so many are over, as far as it can tell from rounds and saves so far.
     `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
@@ -59,8 +58,7 @@ def train(
     deadline = Deadline(minutes, rounds=2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1)
     if resume:
         _require_checkpoint(folder, config)
-    with contextlib.closing(display), locked(folder), interruptible() as interrupted:
-        remove_leftovers(folder)
+    with contextlib.closing(display), interruptible() as interrupted:
         training = prepare(config, world)
         with deadline.measuring_save(training, reading=True):
             log = _open_log(training, folder, resume)
@@ -69,7 +67,10 @@ def train(
             watch = _Watch(training, log, display)
             if training.env_steps == 0:
                 display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
-                watch.record(training.pretrain())
+                try:
+                    watch.record(training.pretrain())
+                except StoppedError:  # there is nothing to save: a run that goes on begins anew
+                    return Outcome(folder, 0, False, True, {})
                 with deadline.measuring_round():
                     watch.record(training.evaluate())
                 with deadline.measuring_save(training):
@@ -105,7 +106,10 @@ def _naming_the_checkpoint(folder: Path) -> Iterator[None]:
 def steps_reached(folder: Path) -> int:
     """The step of a run folder's checkpoint, 0 if it has none; raises `CheckpointError`."""
     path = folder / CHECKPOINT
-    return int(checkpoint.load(path, "checkpoint")[1]["env_steps"]) if path.exists() else 0
+    if not path.exists():
+        return 0
+    with checkpoint.understanding(path):
+        return int(checkpoint.load_facts(path, "checkpoint")["env_steps"])
 
 
 def _due(training: Training, every_env_steps: int) -> bool:
@@ -120,7 +124,11 @@ def _ended(training: Training) -> bool:
 
 def _open_log(training: Training, folder: Path, resume: bool) -> RunLog:
     if resume and (folder / CHECKPOINT).exists():
-        keep = training.restore(folder / CHECKPOINT)
+        with checkpoint.understanding(folder / CHECKPOINT):
+            keep = training.restore(folder / CHECKPOINT)
+            train = training.config.training
+            if keep < 0 or not 0 < training.env_steps < train.total_env_steps + train.round_env_steps:
+                raise ValueError(f"{training.env_steps} steps and {keep} bytes of metrics cannot be")
         return RunLog(folder, keep, training.env_steps)
     return RunLog(folder)
 

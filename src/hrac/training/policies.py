@@ -16,20 +16,22 @@ from hrac.agents.hierarchy import AgentState
 from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
 from hrac.folder import checkpoint
+from hrac.folder.files import POLICIES, folder_within
 from hrac.training.acting import Actors, Hierarchy
 from hrac.training.spaces import subgoal_space
 
-FOLDER = "policy"
+MOST_BYTES = 2_000_000_000
+"""Of a policy file: far more than the largest networks that can be learned."""
 
 
 def path_of(folder: Path, seed: int) -> Path:
     """Where a run folder keeps a seed's policy."""
-    return folder / FOLDER / f"seed-{seed}.safetensors"
+    return folder / POLICIES / f"seed-{seed}.safetensors"
 
 
 def save(folder: Path, agents: AgentState, config: Config) -> None:
     """Write the policy of every seed: the two actors and the adjacency embedding."""
-    (folder / FOLDER).mkdir(exist_ok=True)
+    folder_within(folder / POLICIES)
     for index, seed in enumerate(config.seeds):
         agent = jax.tree.map(lambda leaf, i=index: leaf[i], agents)
         facts = {"seed": seed, "config": configs.to_dict(config)}
@@ -38,9 +40,12 @@ def save(folder: Path, agents: AgentState, config: Config) -> None:
 
 def read(path: Path) -> tuple[checkpoint.Arrays, Config, int]:
     """What a policy file holds: arrays, configuration (but for what suited the machine) and seed. Raises `CheckpointError`."""
-    arrays, facts = checkpoint.load(path, "policy")
-    config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
-    return arrays, config, int(facts["seed"])
+    arrays, facts = checkpoint.load(path, "policy", MOST_BYTES)
+    with checkpoint.understanding(path):
+        config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
+        if type(seed := facts["seed"]) is not int or seed not in config.seeds:
+            raise ValueError(f"seed {seed!r} is none of its configuration's")
+        return arrays, config, seed
 
 
 def agent_from(arrays: checkpoint.Arrays, path: Path, blank: AgentState) -> AgentState:

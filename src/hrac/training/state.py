@@ -17,7 +17,7 @@ from hrac.config import Config, from_dict, to_dict
 from hrac.envs.base import KnownDistances
 from hrac.errors import HracError
 from hrac.folder import checkpoint
-from hrac.folder.checkpoint import CheckpointError
+from hrac.folder.files import CHECKPOINT
 from hrac.folder.log import Row, RunLog
 from hrac.settings import TrainingConfig
 from hrac.training import policies, replay, rounds
@@ -26,7 +26,6 @@ from hrac.training.memory import TrajectoryMemory
 from hrac.training.rounds import Visited
 from hrac.training.streams import Stream
 
-CHECKPOINT = "checkpoint.safetensors"
 Tree = TypeVar("Tree")
 
 
@@ -193,16 +192,16 @@ class Training(ABC):
     def restore(self, path: Path) -> int:
         """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
         arrays, facts = checkpoint.load(path, "checkpoint")
-        _require_same(to_dict(from_dict(facts["config"])), to_dict(self.config), path)
+        checkpoint.require_same(from_dict(facts["config"]), self.config, path)
         like = join(self.parts)
         for leaf_path, leaf in jax.tree_util.tree_leaves_with_path(like):
             name = "runs" + jax.tree_util.keystr(leaf_path)
             if ".items" in name and name in arrays:
                 arrays[name] = replay.padded(arrays[name], leaf)
         runs = checkpoint.unflatten(arrays, like, "runs", path)
-        k, size = self.config.k, self.config.adjacency.cell_size
+        form = self.config.k, self.config.adjacency.cell_size, self.space.dimensions
         self.tables = [
-            AdjacencyTable.restore(k, size, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])
+            AdjacencyTable.restore(*form, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])
             for seed in self.config.seeds
         ]
         self.parts = [jax.device_put(jax.tree.map(lambda leaf, p=part: leaf[p], runs)) for part in self._slices]
@@ -224,20 +223,3 @@ def join(parts: list[Tree]) -> Tree:
 def _finite_leaves(runs: Tree) -> Tree:
     """For each array of the state, which runs' parts are all finite."""
     return jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1), runs)
-
-
-def _require_same(saved: dict[str, object], wanted: dict[str, object], path: Path) -> None:
-    """A checkpoint may be continued for longer, but not as something else."""
-    for tree in (saved, wanted):
-        tree["training"] = {**tree["training"], "total_env_steps": None, "env_threads": None}  # type: ignore[dict-item]
-    if _jsonable(saved) != _jsonable(wanted):
-        different = [name for name in wanted if _jsonable(saved.get(name)) != _jsonable(wanted[name])]
-        raise CheckpointError(f"{path} is from another configuration: {', '.join(different)} differ")
-
-
-def _jsonable(tree: object) -> object:
-    return (
-        [_jsonable(x) for x in tree]
-        if isinstance(tree, list | tuple)
-        else ({name: _jsonable(x) for name, x in tree.items()} if isinstance(tree, dict) else tree)
-    )
