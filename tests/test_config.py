@@ -5,15 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from hrac.config import USELESS, Config, ConfigError, field_names, from_dict, load, replace, to_dict
+from hrac import config
+from hrac.config import USELESS, Config, ConfigError, field_names, from_dict, parse, replace, to_dict, value_of
 from hrac.experiments.tasks import FAST, config_for, make_env
 from hrac.training.spaces import subgoal_space
-
-
-def value_of(config, name):
-    for part in name.split("."):
-        config = getattr(config, part)
-    return config
 
 
 def test_a_configuration_survives_json():
@@ -59,7 +54,7 @@ def test_replacing_an_unknown_field_names_it_and_lists_the_fields(name):
     [
         ("manager.eta", -1.0, "greater than or equal to 0"),
         ("manager.eta", math.nan, "a finite number"),
-        ("manager.hinge", 0.0, "greater than 0"),
+        ("manager.hinge", 0.0, "greater than or equal to 0.000001"),
         ("manager.discount", 1.5, "less than or equal to 1"),
         ("env.random_action_prob", math.nan, "less than or equal to 1"),
         ("manager.subgoals", "up", "'absolute' or 'relative'"),
@@ -172,26 +167,25 @@ def test_load_reads_the_configuration_of_a_run_folder(tmp_path):
     config = replace(Config(), {"k": 5, "seeds": [7]})
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"config": to_dict(config), "version": "0"}))
-    assert load(path) == config
+    assert parse(path.read_bytes(), path) == config
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "FileNotFoundError"),
         (b'{"config": {', "JSONDecodeError"),
-        (b"\xff\xfe", "UnicodeDecodeError"),
+        (b"{\xff", "UnicodeDecodeError"),
+        (b"[" * 100_000, "RecursionError"),
+        (b"1" * 10_000, "ValueError"),
         (b'{"other": 1}', "KeyError"),
         (b"[1, 2]", "TypeError"),
     ],
-    ids=["missing", "broken", "binary", "other", "list"],
+    ids=["broken", "binary", "nested", "long number", "other", "list"],
 )
 def test_load_of_something_else_names_the_file(tmp_path, content, message):
     path = tmp_path / "config.json"
-    if content is not None:
-        path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
-        load(path)
+        parse(content, path)
     assert str(caught.value).startswith(f"{path} is not a readable configuration: {message}")
 
 
@@ -199,8 +193,45 @@ def test_load_of_something_else_names_the_file(tmp_path, content, message):
 def test_load_of_a_bad_configuration_says_what_is_allowed(tmp_path, tree):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"config": tree}))
-    with pytest.raises(ConfigError, match=r"Input should be (greater than or equal to 2|an object)"):
-        load(path)
+    with pytest.raises(ConfigError, match=r"Input should be (greater than or equal to 2)|a configuration has fields"):
+        parse(path.read_bytes(), path)
+
+
+def test_a_saved_configuration_has_a_version_and_one_without_is_the_first():
+    tree = to_dict(Config())
+    assert tree["config_version"] == 1 + len(config.MIGRATIONS)
+    assert "config_version" not in field_names()
+    assert from_dict(tree) == Config()
+
+
+def test_older_versions_are_migrated_step_by_step(monkeypatch):
+    def second(tree):
+        return tree | {"manager": {**tree["manager"], "hinge": tree["manager"]["hinge"] + 1}}
+
+    def third(tree):
+        return tree | {"k": tree["k"] * 2}
+
+    old = {name: value for name, value in to_dict(Config()).items() if name != "config_version"}
+    monkeypatch.setattr(config, "MIGRATIONS", (second, third))
+    assert (from_dict(old).manager.hinge, from_dict(old).k) == (2.0, 20)
+    assert (from_dict(old | {"config_version": 2}).manager.hinge, from_dict(old | {"config_version": 2}).k) == (1.0, 20)
+    assert from_dict(to_dict(Config())) == Config()
+
+
+@pytest.mark.parametrize("version", [999, 0, -1, "2", None, 1.5, True])
+def test_a_newer_or_odd_version_is_refused(version):
+    with pytest.raises(ConfigError, match="this program knows versions up to"):
+        from_dict(to_dict(Config()) | {"config_version": version})
+
+
+def test_every_number_has_an_upper_bound():
+    for name in field_names():
+        value = value_of(Config(), name)
+        for huge in (10**18, 1e300):
+            if isinstance(value, bool | str):
+                continue
+            with pytest.raises(ConfigError):
+                replace(Config(), {name: [huge] if isinstance(value, tuple) else huge})
 
 
 PAPER = {  # Table 1 (discrete tasks: Maze where it differs), Table 3 (adjacency), Network Architecture, Environment Details

@@ -4,14 +4,19 @@
 registers its environments with Gymnasium (docs/environments.md).
 """
 
-from hrac.api import Evaluation, RunFolderError, evaluate, load, pretrained, resume, run, train
+from importlib import metadata as _metadata
+
+from hrac.api import Evaluation, evaluate, load, pretrained, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
 from hrac.errors import HracError
 from hrac.folder.checkpoint import CheckpointError
+from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Silent
 from hrac.training.policies import Policy
 from hrac.training.session import Outcome
+
+__version__ = _metadata.version("hrac")
 
 _gym.register()
 

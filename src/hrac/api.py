@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import functools
 import importlib.metadata
 import json
 import platform
@@ -17,20 +18,18 @@ from numpy.typing import NDArray
 
 from hrac import config as configs
 from hrac.config import Config, ConfigError
-from hrac.errors import HracError
-from hrac.experiments import tasks
-from hrac.folder import progress
-from hrac.folder.files import write_atomic
+from hrac.experiments import budget, tasks
+from hrac.folder import files, opening, progress
+from hrac.folder.files import CONFIG, write_atomic
+from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Display
 from hrac.training import policies, session
 from hrac.training.policies import Policy
 from hrac.training.session import Outcome
 
+MOST_EPISODES = 100_000
+MOST_CONFIG_BYTES = 10_000_000
 PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
-
-
-class RunFolderError(HracError, ValueError):
-    """A folder that cannot be trained in or loaded from; the message says why and what to do."""
 
 
 def train(
@@ -60,38 +59,54 @@ def train(
 def run(config: Config, out: str | Path | None = None, display: Display | None = None, minutes: float | None = None) -> Outcome:
     """Train a configuration in a new run folder."""
     _check_minutes(minutes)
-    tasks.config_for(config.task, config.method, config.preset)  # all names must exist
     env = tasks.make_env(config)
-    folder = Path(out) if out is not None else _new_folder(config)
-    if (folder / "config.json").exists():
-        raise RunFolderError(f"{folder} already holds a run: go on with it (--resume {folder}) or choose another folder")
-    if folder.exists() and not folder.is_dir():
-        raise RunFolderError(f"{folder} is a file, a folder is needed")
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_config(folder, config)
-    return session.train(config, env, folder, display or progress.display(config.training.total_env_steps), minutes=minutes)
+    needs = budget.needs(config, budget.sizes_of(env))
+    budget.require(config, needs)
+    if out is not None and not str(out):
+        raise RunFolderError("out must name a folder, got an empty name")
+    shown = display or progress.display(config.training.total_env_steps)
+    wanted = _default_folder(config) if out is None else Path(out)
+    with opening.new(wanted, unique=out is None) as folder, budget.explaining(config, needs):
+        _write_config(folder, config)
+        return session.train(config, env, folder, shown, minutes=minutes)
 
 
 def resume(
-    folder: str | Path, steps: int | None = None, display: Display | None = None, minutes: float | None = None
+    folder: str | Path,
+    steps: int | None = None,
+    display: Display | None = None,
+    minutes: float | None = None,
+    **rates: float,
 ) -> Outcome:
-    """Go on with a run folder from its checkpoint, to the end or to `steps`, or for some minutes."""
+    """Go on with a run folder from its checkpoint, to the end or to `steps`, or for some minutes.
+
+    Learning rates may be changed: `hrac.resume(folder, manager__actor_learning_rate=1e-5)`. `config.json` lists such changes.
+    """
     _check_minutes(minutes)
-    folder = Path(folder)
-    config = read_config(folder)
-    if steps is not None and steps != config.training.total_env_steps:
-        config = configs.replace(config, {"training.total_env_steps": steps})
-        reached = session.steps_reached(folder)
-        if steps < reached:
+    folder, changes = Path(folder), {name.replace("__", "."): value for name, value in rates.items()}
+    if forbidden := [name for name in changes if name not in configs.RATES]:
+        raise ConfigError(f"{forbidden[0]}: a run can go on with other values of {', '.join(configs.RATES)} only")
+    with opening.existing(folder):
+        before, reached = read_config(folder), session.steps_reached(folder)
+        if steps is not None and steps < reached:
             raise RunFolderError(f"{folder} is already at step {reached:,}: --steps must be at least that, got {steps:,}")
-    env = tasks.make_env(config)
-    shown = display or progress.display(config.training.total_env_steps)
+        config = configs.replace(before, changes | ({} if steps is None else {"training.total_env_steps": steps}))
+        env = tasks.make_env(config)
+        needs = budget.needs(config, budget.sizes_of(env))
+        budget.require(config, needs)
+        shown = display or progress.display(config.training.total_env_steps)
+        with budget.explaining(config, needs):
+            begun = functools.partial(_note_changes, folder, before, config, reached)
+            return session.train(config, env, folder, shown, resume=True, minutes=minutes, begun=begun)
 
-    def begun() -> None:
-        about = json.loads((folder / "config.json").read_text()) | {"config": configs.to_dict(config)}
-        _write_json(folder / "config.json", about)
 
-    return session.train(config, env, folder, shown, resume=True, minutes=minutes, begun=begun)
+def _note_changes(folder: Path, before: Config, config: Config, step: int) -> None:
+    """Write the configuration that a run goes on with, and since which step it has other learning rates."""
+    about = json.loads(files.read(folder / CONFIG)) | {"config": configs.to_dict(config)}
+    if changed := [name for name in configs.differences(before, config) if name in configs.RATES]:
+        change = {"step": step} | {name: configs.value_of(config, name) for name in changed}
+        about["changes"] = [*about.get("changes", []), change]
+    _write_json(folder / CONFIG, about)
 
 
 def _check_minutes(minutes: float | None) -> None:
@@ -101,9 +116,10 @@ def _check_minutes(minutes: float | None) -> None:
 
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder; raises `RunFolderError` if it is none."""
-    if not (folder / "config.json").exists():
-        raise RunFolderError(f"{folder} is no run folder: it has no config.json")
-    return configs.load(folder / "config.json")
+    path = folder / CONFIG
+    if not path.exists():
+        raise RunFolderError(f"{folder} is no run folder: it has no {CONFIG}")
+    return configs.parse(files.read(path, MOST_CONFIG_BYTES), path)
 
 
 def load(source: str | Path, seed: int | None = None) -> Policy:
@@ -115,15 +131,20 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
         if wanted not in config.seeds:
             raise RunFolderError(f"{path} has no seed {wanted}. Seeds are: {', '.join(map(str, config.seeds))}")
         path = policies.path_of(path, wanted)
+        files.refuse_link(path.parent)
         if not path.exists():
             raise RunFolderError(f"{path} does not exist: a training writes its policies at each checkpoint")
-    elif not path.exists():
+    elif path.exists():
+        path = path.resolve()  # a link that is named is meant; within a run folder none is followed
+    else:
         hint = f" (of {path} one comes with the package: --pretrained)" if str(path) in _pretrained_names() else ""
         raise RunFolderError(f"{path} does not exist: name a run folder or a policy file{hint}")
     arrays, config, trained_seed = policies.read(path)
     if seed is not None and seed != trained_seed:
         raise RunFolderError(f"{path} is the policy of seed {trained_seed}, not of {seed}")
-    return Policy(arrays, path, tasks.make_env(config), config, trained_seed)
+    env = tasks.make_env(config)
+    budget.require(config, budget.networks(config, budget.sizes_of(env)))
+    return Policy(arrays, path, env, config, trained_seed)
 
 
 def pretrained(task: str) -> Path:
@@ -161,6 +182,8 @@ class Evaluation(NamedTuple):
 
 def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, random_seed: int = 12345) -> list[Evaluation]:
     """Play episodes with the policies of a run folder (all seeds, or one) or of a policy file, without exploration noise."""
+    if not 1 <= episodes <= MOST_EPISODES:
+        raise ConfigError(f"episodes must be from 1 to {MOST_EPISODES:,}, got {episodes:,}")
     path = Path(source)
     seeds = read_config(path).seeds if path.is_dir() and seed is None else (seed,)
     results = []
@@ -172,7 +195,7 @@ def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, r
     return results
 
 
-def _new_folder(config: Config) -> Path:
+def _default_folder(config: Config) -> Path:
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     preset = "" if config.preset == "paper" else f"{config.preset}-"
     return Path("runs") / f"{config.task}-{config.method}-{preset}{when}"
@@ -186,7 +209,7 @@ def _write_config(folder: Path, config: Config) -> None:
         "device": str(jax.devices()[0]),
         "commit": _commit(),
     }
-    _write_json(folder / "config.json", about)
+    _write_json(folder / CONFIG, about)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -1,18 +1,22 @@
 """The command line: the only module that knows it."""
 
+import argparse
 import dataclasses
-import itertools
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from pydantic import ValidationError
 
+import hrac
 from hrac import config as configs
 from hrac.config import Config, ConfigError
 from hrac.errors import HracError
+from hrac.folder import files
 from hrac.settings import AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 USAGE = """usage: hrac COMMAND [options]
@@ -24,7 +28,7 @@ USAGE = """usage: hrac COMMAND [options]
   list          the tasks, with their presets, and the methods there are
   bench TASK    measure the speed of training
 
-`hrac COMMAND --help` explains a command's options."""
+`hrac COMMAND --help` explains a command's options; `hrac --version` names the version."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +47,11 @@ class TrainOptions:
     """How many runs, trained side by side."""
     first_seed: int = 0
     """Seed of the first run; the others follow."""
-    out: Path | None = None
+    out: str | None = None
     """Folder for the results (default: runs/TASK-METHOD-TIME; of another preset, runs/TASK-METHOD-PRESET-TIME)."""
     resume: Path | None = None
-    """Go on with this run folder from its checkpoint instead of starting anew. Only --steps and --minutes may be given too."""
+    """Go on with this run folder from its checkpoint instead of starting anew. Only --steps, --minutes and learning rates may
+    be given too."""
     minutes: float | None = None
     """Stop with a checkpoint, and exit code 0, before so many minutes of training are over, as far as rounds and saves so far
     tell: for queues with time limits. Leave a few minutes for the start."""
@@ -68,51 +73,62 @@ class TrainOptions:
 GROUPS = ("k", "env", "manager", "controller", "adjacency", "training")
 
 
+@dataclasses.dataclass(frozen=True)
+class ResumeOptions:
+    """Go on with a run folder from its checkpoint. Everything else is what the folder says."""
+
+    resume: Path
+    """The run folder."""
+    steps: int | None = None
+    """Environment steps of each run, in all (default: as before)."""
+    minutes: float | None = None
+    """Stop with a checkpoint, and exit code 0, before so many minutes of training are over."""
+    manager__actor_learning_rate: Annotated[float | None, tyro.conf.arg(name="manager.actor-learning-rate")] = None
+    """From here on."""
+    manager__critic_learning_rate: Annotated[float | None, tyro.conf.arg(name="manager.critic-learning-rate")] = None
+    """From here on."""
+    controller__learning_rate: Annotated[float | None, tyro.conf.arg(name="controller.learning-rate")] = None
+    """From here on."""
+    controller__critic_learning_rate: Annotated[float | None, tyro.conf.arg(name="controller.critic-learning-rate")] = None
+    """From here on."""
+
+
 def train(arguments: Sequence[str]) -> int:
     """`hrac train`."""
     from hrac import api
     from hrac.experiments import tasks
 
-    options = default = TrainOptions()
-    task, names = _peek(arguments)
-    while True:  # once more if the task stood where it was not expected: its settings are the defaults
-        if task is not None:
-            config = tasks.config_for(task, **names)
-            given: dict[str, Any] = names | {name: getattr(config, name) for name in GROUPS}
-            default = TrainOptions(task, **given)
-        options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
-        if options.task is None or all(getattr(options, name) == getattr(default, name) for name in ("task", *PEEKED)):
-            break
-        task, names = options.task, {name: getattr(options, name) for name in PEEKED}
-    if options.resume is not None:
-        if dataclasses.replace(options, resume=None, steps=None, minutes=None) != TrainOptions():
-            raise ConfigError("--resume goes with --steps and --minutes alone: everything else is what the run folder says")
-        outcome = api.resume(options.resume, options.steps, minutes=options.minutes)
-    elif options.task is None:
-        raise ConfigError(f"name a task: {', '.join(tasks.TASKS)} (or --resume RUN)")
-    else:
-        outcome = api.run(_config(options, config), options.out, minutes=options.minutes)
-    return _report(outcome)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("--method", "--preset", "--resume"):
+        parser.add_argument(name, nargs="?")
+    typed, others = parser.parse_known_args(arguments)
+    if typed.resume is not None:
+        return _resume(arguments)
+    default = TrainOptions()
+    if not {"-h", "--help"} & set(others[:1]):
+        if not arguments or arguments[0].startswith("-"):
+            raise ConfigError(f"name a task first: {', '.join(tasks.TASKS)} (or --resume RUN)")
+        names = {"method": typed.method or default.method, "preset": typed.preset or default.preset}
+        config = tasks.config_for(arguments[0], **names)
+        given: dict[str, Any] = names | {name: getattr(config, name) for name in GROUPS}
+        default = TrainOptions(config.task, **given)
+    options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
+    return _report(api.run(_config(options, config), options.out, minutes=options.minutes))
 
 
-PEEKED = ("method", "preset")
+def _resume(arguments: Sequence[str]) -> int:
+    from hrac import api
 
-
-def _peek(arguments: Sequence[str]) -> tuple[str | None, dict[str, str]]:
-    """The task, method and preset among the arguments, whose settings are needed before the rest can be read."""
-    task = arguments[0] if arguments and not arguments[0].startswith("-") else None
-    names = {name: getattr(TrainOptions, name) for name in PEEKED}
-    for here, following in itertools.pairwise([*arguments, ""]):
-        for name in PEEKED:
-            if here == f"--{name}" and following:
-                names[name] = following
-            elif here.startswith(f"--{name}="):
-                names[name] = here.removeprefix(f"--{name}=")
-    return task, names
+    options, unknown = tyro.cli(ResumeOptions, args=arguments, prog="hrac train", return_unknown_args=True)
+    if unknown:
+        allowed = "--steps, --minutes and learning rates alone: everything else is what the run folder says"
+        raise ConfigError(f"{unknown[0]}: --resume goes with {allowed}")
+    rates = {name: value for name, value in vars(options).items() if "__" in name and value is not None}
+    return _report(api.resume(options.resume, options.steps, minutes=options.minutes, **rates))
 
 
 def _config(options: TrainOptions, default: Config) -> Config:
-    changes: dict[str, Any] = {"task": options.task} | {name: getattr(options, name) for name in PEEKED}
+    changes: dict[str, Any] = {"task": options.task} | {"method": options.method, "preset": options.preset}
     changes["seeds"] = configs.seed_range(options.seeds, options.first_seed)
     config = configs.to_dict(Config(**{name: getattr(options, name) for name in GROUPS}))
     plain = configs.to_dict(default)
@@ -168,8 +184,6 @@ def evaluate(arguments: Sequence[str]) -> int:
     from hrac import api
 
     options = tyro.cli(EvalOptions, args=arguments, prog="hrac eval")
-    if options.episodes < 1:
-        raise ConfigError(f"--episodes must be at least 1, got {options.episodes}")
     _check_random_seed("--random-seed", options.random_seed)
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
     for row in api.evaluate(source, options.episodes, options.seed, options.random_seed):
@@ -216,8 +230,11 @@ def _check_random_seed(option: str, value: int) -> None:
 
 
 def _check_picture(path: Path) -> None:
+    """It can be written there; its folder is made."""
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out must end in .png, .pdf or .svg, got {str(path)!r}")
+    files.refuse_link(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,13 +343,22 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "bench": bench,
 }
 
-
 COMPILING = ("train", "eval", "picture", "bench")
 
 
 def main() -> None:
     """Entry point of the `hrac` program."""
-    sys.exit(_main(sys.argv[1:]))
+    code: Any = 141
+    try:
+        try:
+            code = _main(sys.argv[1:])
+        except SystemExit as ended:
+            code = ended.code
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads what is printed has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends the process without a word
+    sys.exit(code)
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -340,6 +366,9 @@ def _main(arguments: Sequence[str]) -> int:
         print(USAGE)
         return 0 if arguments else 2
     name, rest = arguments[0], arguments[1:]
+    if name == "--version":
+        print(f"hrac {hrac.__version__}")
+        return 0
     if name not in COMMANDS:
         print(f"error: there is no command {name!r}. Commands are: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
@@ -352,8 +381,8 @@ def _main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except ValidationError as error:
-        print(f"error: {configs.explain(error)}", file=sys.stderr)
-    except (HracError, OSError) as error:  # anything else is a bug: its traceback is wanted
-        print(f"error: {error}", file=sys.stderr)
-    return 2
+    except (ValidationError, HracError, OSError) as error:  # anything else is a bug: its traceback is wanted
+        if isinstance(error, BrokenPipeError):
+            raise
+        print(f"error: {configs.explain(error) if isinstance(error, ValidationError) else error}", file=sys.stderr)
+        return 2

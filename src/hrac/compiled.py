@@ -12,13 +12,16 @@ import jax
 
 
 def keep_compiled() -> None:
-    """Keep what takes long to compile in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where.
+    """Keep what takes long to compile in the user's cache folder, if there is one, unless JAX_COMPILATION_CACHE_DIR says where.
 
     Each kind of machine has a folder of its own, since programs compiled for a CPU suit only its like.
     """
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home
+        return
     jax.config.update("jax_compilation_cache_dir", str(base / "hrac" / f"compiled-{_processor()}"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
 

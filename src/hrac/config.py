@@ -5,8 +5,10 @@
 """
 
 import dataclasses
+import functools
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +21,10 @@ from hrac.settings import STRICT, AdjacencyConfig, ControllerConfig, EnvConfig, 
 
 class ConfigError(HracError, ValueError):
     """A configuration that cannot be run; the message names each field and what it may be."""
+
+
+MOST_SEEDS = 10_000
+SEED_LIMIT = 2**31
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -34,10 +40,10 @@ class Config:
     preset: str = "paper"
     """Which of the task's tables of settings this began with; `hrac list` has their names."""
 
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = (0,)
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=SEED_LIMIT)], ...], Field(max_length=MOST_SEEDS)] = (0,)
     """One run for each, all trained at once."""
 
-    k: Annotated[int, Field(ge=2)] = 10
+    k: Annotated[int, Field(ge=2, le=1000)] = 10
     """Steps between subgoals (Table 1: high-level action frequency)."""
 
     env: EnvConfig = Field(default_factory=EnvConfig)
@@ -142,13 +148,24 @@ USELESS: dict[str, dict[str, Any]] = {
 """By the controller's learner: the only values that fields may have which it makes nothing of, or nothing else of."""
 
 
-MOST_SEEDS = 10_000
+RATES = (
+    "manager.actor_learning_rate",
+    "manager.critic_learning_rate",
+    "controller.learning_rate",
+    "controller.critic_learning_rate",
+)
+"""What may be changed when a run goes on, so that one that diverged need not diverge again."""
+
+RESUMABLE = (*RATES, "training.total_env_steps", "training.env_threads")
+"""Where a run that goes on may differ from its checkpoint."""
 
 
 def seed_range(count: int, first: int = 0) -> list[int]:
     """Seeds that follow one another; raises `ConfigError`."""
     if not 1 <= count <= MOST_SEEDS:
         raise ConfigError(f"seeds must be from 1 to {MOST_SEEDS:,} runs, got {count:,}")
+    if not 0 <= first <= SEED_LIMIT - count:
+        raise ConfigError(f"first_seed must be from 0 to {SEED_LIMIT - count:,}, got {first:,}")
     return list(range(first, first + count))
 
 
@@ -159,7 +176,7 @@ def _require(holds: bool, field: str, allowed: str) -> None:
 
 def replace(config: Config, changes: dict[str, Any]) -> Config:
     """A copy with dotted fields changed, checked again."""
-    tree = to_dict(config)
+    tree = dataclasses.asdict(config)
     for name, value in changes.items():
         *groups, leaf = name.split(".")
         node = tree
@@ -168,7 +185,17 @@ def replace(config: Config, changes: dict[str, Any]) -> Config:
         if not isinstance(node, dict) or leaf not in node:
             raise ConfigError(f"{name}: no such field. Fields are: {', '.join(field_names())}")
         node[leaf] = value
-    return from_dict(tree)
+    return from_dict(to_dict(config) | tree)
+
+
+def differences(one: Config, other: Config) -> list[str]:
+    """The dotted names of the fields in which two configurations differ."""
+    return [name for name in field_names() if value_of(one, name) != value_of(other, name)]
+
+
+def value_of(config: Config, name: str) -> Any:
+    """The value of a dotted field."""
+    return functools.reduce(getattr, name.split("."), config)
 
 
 def field_names() -> list[str]:
@@ -177,7 +204,7 @@ def field_names() -> list[str]:
     >>> field_names()[:3]
     ['task', 'method', 'preset']
     """
-    tree = to_dict(Config())
+    tree = dataclasses.asdict(Config())
     return [
         f"{name}.{leaf}" if isinstance(value, dict) else name
         for name, value in tree.items()
@@ -185,17 +212,38 @@ def field_names() -> list[str]:
     ]
 
 
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = ()
+"""How files of older versions are read: the first makes version 2 of version 1, and so on. A field that is renamed, or that
+means something else, needs one, or saved runs and policies cannot be loaded any more."""
+
+
 def to_dict(config: Config) -> dict[str, Any]:
-    """Nested dictionaries of plain values, for JSON."""
-    return dataclasses.asdict(config)
+    """Nested dictionaries of plain values, for JSON, with the version of their form."""
+    return {"config_version": 1 + len(MIGRATIONS)} | dataclasses.asdict(config)
 
 
 def from_dict(tree: dict[str, Any]) -> Config:
-    """The configuration that `to_dict` gave, checked strictly; raises `ConfigError`."""
+    """The configuration that `to_dict` gave, now or in an earlier version, checked strictly; raises `ConfigError`."""
     try:
-        return TypeAdapter(Config).validate_json(json.dumps(tree, default=_plain))
+        return _CONFIG.validate_json(json.dumps(_migrated(tree), default=_plain))
     except ValidationError as error:
         raise ConfigError(explain(error)) from None
+
+
+def _migrated(tree: dict[str, Any]) -> dict[str, Any]:
+    """In the form of the present version."""
+    if not isinstance(tree, dict):
+        raise ConfigError(f"a configuration has fields, got {tree!r:.80}")
+    tree, newest = dict(tree), 1 + len(MIGRATIONS)
+    version = tree.pop("config_version", 1)  # the first files had none
+    if type(version) is not int or not 1 <= version <= newest:
+        raise ConfigError(f"config_version is {version!r}, this program knows versions up to {newest}: a newer one is needed")
+    for migrate in MIGRATIONS[version - 1 :]:
+        tree = migrate(tree)
+    return tree
+
+
+_CONFIG = TypeAdapter(Config)
 
 
 def _plain(value: Any) -> Any:
@@ -211,17 +259,21 @@ def explain(error: ValidationError) -> str:
     for problem in error.errors(include_url=False):
         field = ".".join(str(part) for part in problem["loc"])
         message = problem["msg"].removeprefix("Value error, ")
-        given = "" if isinstance(problem["input"], dict | Config) else f" (got {problem['input']!r})"
+        given = "" if isinstance(problem["input"], dict | Config) else f" (got {_shortened(problem['input'])})"
         lines.append(f"{field}: {message}{given}" if field else message)
     return "\n".join(lines)
 
 
-def load(path: Path) -> Config:
-    """Read the configuration of a run folder's `config.json`; raises `ConfigError`."""
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]} ..."
+
+
+def parse(content: bytes, path: Path) -> Config:
+    """The configuration in a run folder's `config.json`, whose path is for messages; raises `ConfigError`."""
     try:
-        tree = json.loads(path.read_text())
-        return from_dict(tree["config"])
+        return from_dict(json.loads(content)["config"])
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a readable configuration: {type(error).__name__}: {error}") from None

@@ -10,10 +10,14 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(ge=1e-12, le=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Steps = Annotated[int, Field(ge=1, le=2_000_000_000)]
+Few = Annotated[int, Field(ge=1, le=10_000)]
+Hidden = Annotated[tuple[Few, ...], Field(max_length=16)]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -28,7 +32,7 @@ class ManagerConfig:
     subgoal_range: Positive | None = None
     """Relative subgoals reach so far in each coordinate (paper: 10 on the ants). None: as far as the map does."""
 
-    candidates: Count = 20
+    candidates: Few = 20
     """Noisy subgoals to explore with, of which a random one judged adjacent is taken (published code: 20). 1: plain noise."""
 
     noise_sigma: NonNegative = 3.0
@@ -40,13 +44,13 @@ class ManagerConfig:
     hinge: Positive = 1.0
     """Embedding distance beyond which a subgoal is penalised (Eq. 13: epsilon_k = 1.0; published code: 1.1)."""
 
-    actor_learning_rate: Positive = 1e-4
+    actor_learning_rate: Rate = 1e-4
     """Adam, Tables 1 and 2."""
 
-    critic_learning_rate: Positive = 1e-3
+    critic_learning_rate: Rate = 1e-3
     """Adam, Tables 1 and 2."""
 
-    buffer_windows: Count = 10_000
+    buffer_windows: Steps = 10_000
     """Replay capacity in windows of k steps (Table 1: 10,000 Maze, 20,000 Key-Chest; Table 2: 200,000)."""
 
     start_fraction: Fraction = 0.5
@@ -55,7 +59,7 @@ class ManagerConfig:
     batch_size: Count = 64
     """Windows in one minibatch (Table 1: 64; Table 2: 128)."""
 
-    soft_update_rate: Annotated[float, Field(gt=0, le=1)] = 0.001
+    soft_update_rate: Rate = 0.001
     """How far the target networks move towards the learned ones after each update (Table 1: 0.001; Table 2: 0.005)."""
 
     value_every_gradient_steps: Count = 2
@@ -82,11 +86,11 @@ class ManagerConfig:
     target_noise_clip: NonNegative = 0.5
     """That noise is clipped to +- this (published code)."""
 
-    correction_candidates: Annotated[int, Field(ge=0)] = 0
+    correction_candidates: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Random subgoals tried in HIRO's off-policy correction, beside the stored one and the displacement achieved (ants: 10).
     0: no correction."""
 
-    hidden: tuple[Count, ...] = (300, 300)
+    hidden: Hidden = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
 
     @property
@@ -108,7 +112,7 @@ class ControllerConfig:
     sees_position: bool = True
     """Whether the position is among its inputs; zeros stand there if not (published code: not on the ants)."""
 
-    learning_rate: Positive = 1e-4
+    learning_rate: Rate = 1e-4
     """Adam, the actor; in A2C the critic too (Tables 1 and 2)."""
 
     discount: Fraction = 0.99
@@ -120,22 +124,22 @@ class ControllerConfig:
     reach_radius: Positive = 0.5
     """The subgoal is reached within this distance of it in every coordinate (paper, HRAC details)."""
 
-    hidden: tuple[Count, ...] = (300, 300)
+    hidden: Hidden = (300, 300)
     """Hidden layers of actor and critic (paper, Network Architecture)."""
 
     entropy_weight: NonNegative = 0.01
     """A2C: Table 1."""
 
-    critic_learning_rate: Positive = 1e-3
+    critic_learning_rate: Rate = 1e-3
     """TD3: Adam, the critics (Table 2)."""
 
-    buffer_steps: Count = 200_000
+    buffer_steps: Steps = 200_000
     """TD3: replay capacity (Table 2)."""
 
     batch_size: Count = 128
     """TD3: steps in one minibatch (Table 2)."""
 
-    soft_update_rate: Annotated[float, Field(gt=0, le=1)] = 0.005
+    soft_update_rate: Rate = 0.005
     """TD3: how far the target networks move towards the learned ones after each update (Table 2)."""
 
     noise_sigma: NonNegative = 1.0
@@ -164,7 +168,7 @@ class ControllerConfig:
     ends_with_window: bool = False
     """TD3: whether nothing is bootstrapped past the last step of a subgoal's window (published code: on Gather)."""
 
-    updates_per_env_step: Positive = 1.0
+    updates_per_env_step: Annotated[float, Field(ge=1e-6, le=1000)] = 1.0
     """TD3: gradient steps for each environment step; the manager makes 1/k as many (paper: 1)."""
 
 
@@ -185,31 +189,31 @@ class AdjacencyConfig:
     cell_size: Positive = 1.0
     """Edge of the cells that goal space is cut into (paper: 1)."""
 
-    learning_rate: Positive = 2e-4
+    learning_rate: Rate = 2e-4
     """Adam, Table 3."""
 
-    batch_size: Annotated[int, Field(ge=2, multiple_of=2)] = 64
+    batch_size: Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)] = 64
     """Pairs in one minibatch (Table 3): half adjacent, half not, weighted back to uniform pairs."""
 
-    pretrain_env_steps: Count = 50_000
+    pretrain_env_steps: Steps = 50_000
     """Steps of random behaviour before anything is learned (Table 3). They count as environment steps of the run."""
 
     pretrain_epochs: Count = 50
     """Table 3. An epoch is as many pairs as there are unordered pairs of explored cells."""
 
-    update_every_env_steps: Count = 50_000
+    update_every_env_steps: Steps = 50_000
     """How often the relation is extended and the network fine-tuned (Table 3)."""
 
     update_epochs: Count = 25
     """Table 3."""
 
-    max_gradient_steps: Count = 20_000
+    max_gradient_steps: Steps = 20_000
     """Cap on the updates of one training of the network, which keeps large tables affordable (ours)."""
 
-    hidden: tuple[Count, ...] = (128, 128, 128)
+    hidden: Hidden = (128, 128, 128)
     """Hidden layers of the embedding (paper, Network Architecture; published code)."""
 
-    embedding_dim: Count = 32
+    embedding_dim: Few = 32
     """Size of the embedding (paper, Network Architecture)."""
 
     @property
@@ -222,7 +226,7 @@ class AdjacencyConfig:
 class TrainingConfig:
     """How long a run is, how it is cut into rounds, and when it is looked at."""
 
-    total_env_steps: Count = 1_000_000
+    total_env_steps: Steps = 1_000_000
     """Length of a run, the pre-training of the adjacency network included (as the published code counts)."""
 
     round_env_steps: Count = 200
@@ -232,16 +236,16 @@ class TrainingConfig:
     envs_per_run: Count = 1
     """Copies of the environment that share one run's round."""
 
-    eval_every_env_steps: Count = 10_000
+    eval_every_env_steps: Steps = 10_000
     """Evaluate and log this often."""
 
-    checkpoint_every_env_steps: Count = 50_000
+    checkpoint_every_env_steps: Steps = 50_000
     """Save the complete state this often (also at the end and on Ctrl-C). It changes no result."""
 
     eval_episodes: Count = 100
     """Episodes of one evaluation, without exploration noise, on their own random stream."""
 
-    env_threads: Count | None = None
+    env_threads: Few | None = None
     """Ants: threads to collect on; None: one a core. It changes no result."""
 
     overlap: bool = False
@@ -252,10 +256,10 @@ class TrainingConfig:
 class EnvConfig:
     """Changes to the task's environment; None keeps what the task says. A field that the task has no use for must be None."""
 
-    layout: str | None = None
+    layout: Annotated[str, Field(max_length=1_000_000)] | None = None
     """A map of your own, one line a row: # wall, . free, A start, and what a grid world needs (G; or K and C)."""
 
-    time_limit: Count | None = None
+    time_limit: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Steps after which an episode is cut off (paper: 200 in Maze, 500 in the others)."""
 
     random_action_prob: Fraction | None = None

@@ -170,7 +170,7 @@ def test_a_restored_table_is_the_same_and_goes_on():
     positions, episodes = random_walks(np.random.default_rng(4), 6, 20, 2)
     early = episodes < 3
     table = table_of(positions[early], episodes[early])
-    again = AdjacencyTable.restore(table.k, table.cell_size, table.cells.copy(), table.pairs.copy())
+    again = AdjacencyTable.restore(table.k, table.cell_size, table.cells.shape[1], table.cells.copy(), table.pairs.copy())
     assert relation(again) == relation(table)
     again.update(positions[~early], episodes[~early])
     whole = table_of(positions, episodes)
@@ -182,7 +182,7 @@ def test_an_empty_table_can_be_restored_and_filled():
     empty = AdjacencyTable(2, 1.0, 2)
     assert (empty.num_pairs, empty.num_adjacent) == (0, 0)
     empty.update(np.empty((0, 2)), np.empty(0, np.int64))
-    again = AdjacencyTable.restore(2, 1.0, empty.cells, empty.pairs)
+    again = AdjacencyTable.restore(2, 1.0, empty.cells.shape[1], empty.cells, empty.pairs)
     again.update(np.zeros((1, 2)), np.zeros(1, np.int64))
     assert relation(again) == {((0, 0), (0, 0))}
 

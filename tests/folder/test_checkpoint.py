@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 
 import jax.numpy as jnp
 import numpy as np
@@ -68,7 +69,7 @@ def test_a_foreign_file_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    _refused(tmp_path / "gone", "gone cannot be read")
+    _refused(tmp_path / "gone", "gone cannot be opened: No such file")
 
 
 def test_another_kind_and_another_version_are_refused(saved, monkeypatch):
@@ -110,3 +111,86 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_safetensors_library_reads_the_same(saved):
+    from safetensors.numpy import load_file
+
+    for name, array in load_file(saved).items():
+        np.testing.assert_array_equal(array, ARRAYS[name])
+        assert array.dtype == ARRAYS[name].dtype
+
+
+def test_odd_arrays_come_back(tmp_path):
+    path = tmp_path / "x"
+    arrays = {"columns": np.arange(6).reshape(2, 3).T, "scalar": np.asarray(3, np.uint32), "half": np.zeros(3, np.float16)}
+    checkpoint.save(path, "policy", arrays, {})
+    for name, array in checkpoint.load(path, "policy")[0].items():
+        np.testing.assert_array_equal(array, arrays[name])
+        assert array.shape == arrays[name].shape
+
+
+def test_saving_copies_at_most_one_array_and_loading_holds_the_arrays_once(tmp_path):
+    path, size = tmp_path / "x", 2_000_000
+    arrays = {f"w{number}": np.ones((2, size), np.float32)[:, : size - number] for number in range(5)}
+    one, total = 8 * size, sum(array.nbytes for array in arrays.values())
+    assert _peak(lambda: checkpoint.save(path, "checkpoint", arrays, {})) < 1.1 * one
+    assert _peak(lambda: checkpoint.load(path, "checkpoint")) < 1.05 * total
+    assert _peak(lambda: checkpoint.load_facts(path, "checkpoint")) < 1e5
+
+
+def _peak(function):
+    tracemalloc.start()
+    function()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda entry: entry | {"dtype": "X9"}, "X9"),
+        (lambda entry: entry | {"shape": [3, 3]}, "is not of its size"),
+        (lambda entry: entry | {"shape": [-2, -3]}, "is not where it should be"),
+        (lambda entry: entry | {"shape": [2**70, 0]}, ""),
+        (lambda entry: entry | {"shape": "ab"}, ""),
+        (lambda entry: entry | {"data_offsets": [0, 10**15]}, ""),
+        (lambda entry: {}, ""),
+        (lambda entry: None, ""),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused(saved, change, message):
+    content = saved.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["a"] = change(header["a"])
+    text = json.dumps(header).encode()
+    saved.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
+    _refused(saved, rf"x\.safetensors is damaged or incomplete: .*{message}")
+
+
+def test_a_header_of_any_length_is_refused_without_reading_it(tmp_path):
+    path = tmp_path / "x.safetensors"
+    with path.open("wb") as file:
+        file.write((10**11).to_bytes(8, "little"))
+        file.truncate(10**12)
+    assert _peak(lambda: _refused_header(path)) < 1e6
+
+
+def _refused_header(path):
+    with pytest.raises(CheckpointError, match="no file of this program"):
+        checkpoint.load(path, "checkpoint")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused(tmp_path, bad):
+    tree = {"w": np.array([1.0, bad], np.float32)}
+    with pytest.raises(CheckpointError, match=r"\['w'\]\" has numbers that are not finite"):
+        checkpoint.unflatten(checkpoint.flatten(tree, "runs"), tree, "runs", tmp_path)
+
+
+@pytest.mark.parametrize("error", [KeyError("config"), TypeError("x"), ValueError("x"), IndexError("x"), OverflowError("x")])
+def test_what_cannot_be_understood_is_one_error(tmp_path, error):
+    with pytest.raises(CheckpointError, match="is from another version, or damaged"), checkpoint.understanding(tmp_path):
+        raise error

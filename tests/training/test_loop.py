@@ -12,7 +12,8 @@ import pytest
 
 import hrac
 from hrac import api
-from hrac.folder import log
+from hrac.folder import checkpoint, log
+from hrac.folder.files import CHECKPOINT
 from hrac.folder.progress import Silent
 from hrac.training import loop, rounds
 from hrac.training.device import DeviceTraining
@@ -132,9 +133,9 @@ hrac.train("maze", steps=1600, seeds=2, out=sys.argv[1], display=Silent(), **{se
     [
         ("rounds.wander_runs", 1, True),  # before anything is saved
         ("rounds.round_runs", 20, False),  # between two checkpoints
-        ("checkpoint.write_atomic", 6, True),  # new policies without their checkpoint
-        ("checkpoint.write_atomic", 6, False),  # right after a checkpoint
-        ("checkpoint.write_atomic", 15, True),  # within the last of five saves
+        ("checkpoint.save", 6, True),  # new policies without their checkpoint
+        ("checkpoint.save", 6, False),  # right after a checkpoint
+        ("checkpoint.save", 15, True),  # within the last of five saves
         ("log.RunLog.write", 8, False),  # metrics written that no checkpoint knows of
     ],
 )
@@ -218,14 +219,14 @@ def test_a_weight_that_is_not_finite_is_never_saved(tmp_path, monkeypatch):
     monkeypatch.setattr(DeviceTraining, "round", poisoned)
     with pytest.raises(loop.DivergedError, match=r"agent\.manager\.critics\[1\].* of seed 0 is nan .* step 640"):
         _train(folder)
-    _, facts = loop.checkpoint.load(folder / loop.CHECKPOINT, "checkpoint")
+    _, facts = checkpoint.load(folder / CHECKPOINT, "checkpoint")
     assert facts["env_steps"] == 400
 
 
 def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(tmp_path):
     folder = tmp_path / "damaged"
     _train(folder, steps=480)
-    path = folder / loop.CHECKPOINT
+    path = folder / CHECKPOINT
     path.write_bytes(path.read_bytes()[:-100])
     before = {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
     with pytest.raises(hrac.CheckpointError, match="damaged"):
@@ -236,16 +237,15 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(tmp_path):
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     _train(tmp_path / "one", steps=480)
     _train(tmp_path / "other", steps=480, manager__eta=1.0)
-    (tmp_path / "one" / loop.CHECKPOINT).write_bytes((tmp_path / "other" / loop.CHECKPOINT).read_bytes())
-    with pytest.raises(hrac.CheckpointError, match="another configuration: manager differ"):
+    (tmp_path / "one" / CHECKPOINT).write_bytes((tmp_path / "other" / CHECKPOINT).read_bytes())
+    with pytest.raises(hrac.CheckpointError, match=r"another configuration: manager\.eta differ"):
         hrac.resume(tmp_path / "one", display=Silent())
 
 
 def test_without_its_checkpoint_a_run_is_not_started_over(tmp_path):
     folder = tmp_path / "lost"
     _train(folder, steps=640)
-    (folder / loop.CHECKPOINT).unlink()
-    (folder / ".lock").unlink()
+    (folder / CHECKPOINT).unlink()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     with pytest.raises(hrac.CheckpointError, match=r"has metrics up to step 640 but no checkpoint\.safetensors"):
         hrac.resume(folder, display=Silent())
@@ -280,7 +280,7 @@ def test_a_run_is_not_made_shorter_than_it_is(tmp_path):
 def test_leftovers_of_a_cut_off_write_are_removed(tmp_path):
     folder = tmp_path / "left"
     _train(folder, steps=480)
-    (folder / ".checkpoint.safetensors.abc.tmp").write_bytes(b"half")
+    (folder / ".checkpoint.safetensors.abcdefgh.tmp").write_bytes(b"half")
     hrac.resume(folder, steps=520, display=Silent())
     assert not list(folder.rglob(".*.tmp"))
 

@@ -110,7 +110,9 @@ class Table:
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly from a snapshot."""
-        self.table = AdjacencyTable.restore(self.table.k, self.table.cell_size, arrays["cells"], arrays["pairs"])
+        self.table = AdjacencyTable.restore(
+            self.table.k, self.table.cell_size, self.table.cells.shape[1], arrays["cells"], arrays["pairs"]
+        )
 
 
 class Oracle(Table):
@@ -164,7 +166,9 @@ class Trajectories:
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly from a snapshot."""
         no_pairs = np.zeros(0, np.int64)
-        self._cells = AdjacencyTable.restore(self._k, self._cells.cell_size, arrays["cells"], no_pairs)
+        self._cells = AdjacencyTable.restore(
+            self._k, self._cells.cell_size, self._cells.cells.shape[1], arrays["cells"], no_pairs
+        )
         self._positions, self._episodes = arrays["positions"], arrays["episodes"]
 
 

@@ -35,10 +35,18 @@ class AdjacencyTable:
         self._index: dict[bytes, int] = {}
 
     @classmethod
-    def restore(cls, k: int, cell_size: float, cells: Cells, pairs: Codes) -> "AdjacencyTable":
-        """The table that had these `cells` and `pairs`."""
-        table = cls(k, cell_size, cells.shape[1])
+    def restore(cls, k: int, cell_size: float, dimensions: int, cells: Cells, pairs: Codes) -> "AdjacencyTable":
+        """The table that had these `cells` and `pairs`; raises `ValueError` if none can have had them."""
+        table = cls(k, cell_size, dimensions)
+        integers = cells.dtype == pairs.dtype == np.int64
+        if not integers or cells.shape[1:] != (dimensions,) or pairs.ndim != 1:
+            raise ValueError(f"cells {cells.shape} of {dimensions} dimensions and pairs {pairs.shape} are no table")
         table._index_of(cells)
+        first, second = table.decode(pairs)
+        if len(table.cells) != len(cells) or not ((first >= 0) & (first < second) & (second < len(cells))).all():
+            raise ValueError("a table has different cells, and pairs of them")
+        if not (np.diff(pairs) > 0).all():
+            raise ValueError("the pairs of a table are in order")
         table.pairs = pairs
         return table
 

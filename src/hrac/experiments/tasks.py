@@ -173,6 +173,7 @@ def find(name: str) -> Task:
 def make_env(config: Config) -> Environment | HostTask:
     """The environment of a configuration; raises `ConfigError`."""
     task = find(config.task)
+    config_for(config.task, config.method, config.preset)  # all names must exist
     changes = {name: value for name, value in dataclasses.asdict(config.env).items() if value is not None}
     for name in changes:
         if name not in task.fields:

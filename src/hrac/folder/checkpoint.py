@@ -4,22 +4,32 @@ A file holds named arrays and one JSON text. Loading refuses, with a reason and 
 damaged, truncated, of another kind or version, or (for a pytree) of another shape than what is to be filled.
 """
 
+import contextlib
 import hashlib
 import json
+import math
+import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load as parse_safetensors
-from safetensors.numpy import save as serialise
 
+from hrac.config import RESUMABLE, Config, ConfigError, differences
 from hrac.errors import HracError
-from hrac.folder.files import write_atomic
+from hrac.folder.files import FileError, atomic, naming, open_to_read
 
 VERSION = 1
+MOST_HEADER_BYTES = 100_000_000
+"""As the safetensors format says."""
+DTYPES = {
+    "BOOL": np.dtype(np.bool_),
+    **{f"{letter}{8 * size}": np.dtype(f"{letter.lower()}{size}") for letter in "IU" for size in (1, 2, 4, 8)},
+    **{f"F{8 * size}": np.dtype(f"f{size}") for size in (2, 4, 8)},
+}
+"""By their names in the file."""
 Arrays = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")
 
@@ -29,45 +39,116 @@ class CheckpointError(HracError, ValueError):
 
 
 def save(path: Path, kind: str, arrays: Arrays, facts: dict[str, Any]) -> None:
-    """Write arrays and JSON-able facts as one file of a kind ("checkpoint", "policy")."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    """Write arrays and JSON-able facts as one file of a kind ("checkpoint", "policy"), without a copy of them in memory.
+
+    The format is simple enough to write here; the safetensors library would rename a temporary file of its own.
+    """
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # so that all are aligned
     header = {"hrac": kind, "version": VERSION, "facts": facts, "digest": _digest(kind, arrays, facts)}
-    write_atomic(path, serialise(arrays, {"hrac": json.dumps(header)}))
+    entries: dict[str, Any] = {"__metadata__": {"hrac": json.dumps(header)}}
+    kinds, end = {dtype: name for name, dtype in DTYPES.items()}, 0
+    for name in names:
+        array, start = arrays[name], end
+        end += array.nbytes
+        entries[name] = {"dtype": kinds[array.dtype], "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            file.write(_bytes_of(arrays[name]))
 
 
-def load(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
-    """Read back what `save` wrote; raises `CheckpointError`."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
-    header = _header(path, content)
-    if header.get("hrac") != kind:
-        raise CheckpointError(f"{path} is a {header.get('hrac')!r} file, not a {kind!r} file")
-    if header.get("version") != VERSION:
-        raise CheckpointError(f"{path} has format version {header.get('version')}, this program reads version {VERSION}")
-    try:
-        arrays = parse_safetensors(content)
-        digest = _digest(kind, arrays, header["facts"])
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged or incomplete: {error}") from None
+def load(path: Path, kind: str, most_bytes: int | None = None) -> tuple[Arrays, dict[str, Any]]:
+    """Read back what `save` wrote; raises `CheckpointError`. The arrays are all the memory it takes."""
+    with _opened(path, most_bytes) as file:
+        header, entries = _header(file, path, kind)
+        try:
+            arrays = _arrays(file, entries)
+            digest = _digest(kind, arrays, header["facts"])
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise CheckpointError(f"{path} is damaged or incomplete: {error}") from None
     if digest != header.get("digest"):
         raise CheckpointError(f"{path} is damaged: its content does not match its digest")
     return arrays, header["facts"]
 
 
-def _header(path: Path, content: bytes) -> dict[str, Any]:
-    """The JSON text that `save` put into the file's metadata."""
-    size = int.from_bytes(content[:8], "little")
+def load_facts(path: Path, kind: str) -> dict[str, Any]:
+    """The facts alone, which stand at the beginning of the file; the digest is not checked. Raises `CheckpointError`."""
+    with _opened(path, None) as file, understanding(path):
+        return dict(_header(file, path, kind)[0]["facts"])
+
+
+@contextlib.contextmanager
+def understanding(path: Path) -> Iterator[None]:
+    """Within, what a file holds is taken apart. It may be whole and yet another version's, or made up: one line says so."""
     try:
-        if len(content) < 8 or size > len(content) - 8:
+        yield
+    except CheckpointError:
+        raise
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {'; '.join(str(error).splitlines())}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        what = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise CheckpointError(f"{path} is from another version, or damaged: {what}") from error
+
+
+def require_same(saved: Config, wanted: Config, path: Path) -> None:
+    """A run may go on for longer, or with other learning rates, but not as something else; raises `CheckpointError`."""
+    if different := [name for name in differences(saved, wanted) if name not in RESUMABLE]:
+        raise CheckpointError(f"{path} is from another configuration: {', '.join(different)} differ")
+
+
+@contextlib.contextmanager
+def _opened(path: Path, most_bytes: int | None) -> Iterator[IO[bytes]]:
+    try:
+        with naming(path, "read"), open_to_read(path, most_bytes) as file:
+            yield file
+    except FileError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _header(file: IO[bytes], path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The JSON text that `save` put into the file's metadata, of the right kind and version, and where the arrays are."""
+    try:
+        size = int.from_bytes(file.read(8), "little")
+        if size > min(os.fstat(file.fileno()).st_size - 8, MOST_HEADER_BYTES):
             raise ValueError("it ends too early")
-        header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["hrac"])
-        if not isinstance(header, dict):
-            raise TypeError("its header is no dictionary")
-        return header
-    except (ValueError, KeyError, TypeError) as error:
+        entries = json.loads(file.read(size))
+        header = json.loads(entries.pop("__metadata__")["hrac"])
+        found, version = header.get("hrac"), header.get("version")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} is no file of this program, or damaged: {type(error).__name__}: {error}") from None
+    if found != kind:
+        raise CheckpointError(f"{path} is a {found!r} file, not a {kind!r} file")
+    if version != VERSION:
+        raise CheckpointError(f"{path} has format version {version}, this program reads version {VERSION}")
+    return header, entries
+
+
+def _arrays(file: IO[bytes], entries: dict[str, Any]) -> Arrays:
+    """The arrays behind the header, which leave no gap; raises `ValueError`."""
+    arrays, start = {}, 0
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
+        dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+        begin, end = entry["data_offsets"]
+        if begin != start or any(type(n) is not int or n < 0 for n in (end, *shape)):
+            raise ValueError(f"{name!r} is not where it should be")
+        if end - begin != math.prod(shape) * dtype.itemsize or end > left:
+            raise ValueError(f"{name!r} is not of its size")
+        arrays[name] = np.empty(shape, dtype)
+        if file.readinto(_bytes_of(arrays[name])) != end - begin:  # type: ignore[attr-defined]
+            raise ValueError(f"{name!r} is cut off")
+        start = end
+    if start != left:
+        raise ValueError("there is more in it than it says")
+    return arrays
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """The numbers of an array, in C order; those of a contiguous one are not copied."""
+    return memoryview(np.asarray(array, order="C").reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 
 def _digest(kind: str, arrays: Arrays, facts: dict[str, Any]) -> str:
@@ -75,7 +156,7 @@ def _digest(kind: str, arrays: Arrays, facts: dict[str, Any]) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+        digest.update(_bytes_of(array))
     return digest.hexdigest()
 
 
@@ -98,4 +179,6 @@ def unflatten(arrays: Arrays, like: Tree, prefix: str, source: Path) -> Tree:
                 f"{source} is from another configuration: {name!r} is {found.dtype}{list(found.shape)}, "
                 f"{leaf.dtype}{list(leaf.shape)} is needed"
             )
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise CheckpointError(f"{source} cannot be used: {name!r} has numbers that are not finite")
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in names])

@@ -2,10 +2,14 @@
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from hrac.errors import HracError
+from hrac.folder.files import naming, open_regular
+
+LOCK = ".lock"
 
 
 class BusyFolderError(HracError, RuntimeError):
@@ -15,9 +19,15 @@ class BusyFolderError(HracError, RuntimeError):
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep a second training out of the folder. The lock ends with the process, however that ends."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyFolderError(f"{folder} is being trained in by another process") from None
+    path = folder / LOCK
+    with os.fdopen(open_regular(path, os.O_RDWR | os.O_CREAT)) as file:
+        with naming(path, "locked"):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # A start that fails removes the file. Whoever opened it just before holds no lock.
+                ours = os.path.samestat(os.fstat(file.fileno()), path.lstat())
+            except (BlockingIOError, FileNotFoundError):
+                ours = False
+        if not ours:
+            raise BusyFolderError(f"{folder} is being trained in by another process")
         yield

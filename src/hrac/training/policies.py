@@ -13,22 +13,24 @@ from hrac.agents.decide import Actors, Setup, SubgoalState, carry_on, decide
 from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
 from hrac.folder import checkpoint
+from hrac.folder.files import POLICIES, folder_within
 from hrac.spaces import Box
 from hrac.worlds.episodes import Player
 from hrac.worlds.host import action_noise
 from hrac.worlds.make import make_setup
 
-FOLDER = "policy"
+MOST_BYTES = 2_000_000_000
+"""Of a policy file: far more than the largest networks that can be learned."""
 
 
 def path_of(folder: Path, seed: int) -> Path:
     """Where a run folder keeps a seed's policy."""
-    return folder / FOLDER / f"seed-{seed}.safetensors"
+    return folder / POLICIES / f"seed-{seed}.safetensors"
 
 
 def save(folder: Path, actors: Actors, config: Config) -> None:
     """Write the policy of every seed, from the actors of all runs."""
-    (folder / FOLDER).mkdir(exist_ok=True)
+    folder_within(folder / POLICIES)
     for index, seed in enumerate(config.seeds):
         one = jax.tree.map(lambda leaf, i=index: leaf[i], actors)
         facts = {"seed": seed, "config": configs.to_dict(config)}
@@ -37,9 +39,12 @@ def save(folder: Path, actors: Actors, config: Config) -> None:
 
 def read(path: Path) -> tuple[checkpoint.Arrays, Config, int]:
     """What a policy file holds: arrays, configuration (but for what suited the machine) and seed. Raises `CheckpointError`."""
-    arrays, facts = checkpoint.load(path, "policy")
-    config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
-    return arrays, config, int(facts["seed"])
+    arrays, facts = checkpoint.load(path, "policy", MOST_BYTES)
+    with checkpoint.understanding(path):
+        config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
+        if type(seed := facts["seed"]) is not int or seed not in config.seeds:
+            raise ValueError(f"seed {seed!r} is none of its configuration's")
+        return arrays, config, seed
 
 
 def actors_from(arrays: checkpoint.Arrays, path: Path, setup: Setup) -> Actors:

@@ -13,15 +13,14 @@ from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
 from hrac.folder import checkpoint
 from hrac.folder.checkpoint import CheckpointError
-from hrac.folder.files import remove_leftovers
-from hrac.folder.lock import locked
-from hrac.folder.log import METRICS, Row, RunLog
+from hrac.folder.files import CHECKPOINT, METRICS
+from hrac.folder.log import Row, RunLog
 from hrac.folder.log import read as read_log
 from hrac.folder.progress import Display, Status
 from hrac.runs import join
 from hrac.training import loop, policies, state
-from hrac.training.state import CHECKPOINT, Training
-from hrac.training.stop import Deadline, StopAsked, interruptible
+from hrac.training.state import Training
+from hrac.training.stop import Deadline, StoppedError, interruptible
 from hrac.worlds.base import DivergedError
 
 
@@ -47,15 +46,14 @@ def train(
     minutes: float | None = None,
     begun: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Train all seeds of a configuration in a run folder, from the start or from its checkpoint.
+    """Train all seeds of a configuration in a locked run folder, from the start or from its checkpoint.
 
     With `minutes`, it stops with a checkpoint before they are over, as far as it can tell from rounds and saves so far.
     `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
     """
     if resume:
         _require_checkpoint(folder, config)
-    with contextlib.closing(display), locked(folder), interruptible() as interrupted:
-        remove_leftovers(folder)
+    with contextlib.closing(display), interruptible() as interrupted:
         training = Training(config, task)
         rounds = 2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1
         deadline = Deadline(minutes, training, interrupted, rounds)
@@ -69,7 +67,7 @@ def train(
                 display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
             try:
                 loop.train(training, record, deadline, fresh)
-            except StopAsked:  # in pre-training there is nothing to save: a run that goes on begins anew
+            except StoppedError:  # in pre-training there is nothing to save: a run that goes on begins anew
                 return Outcome(folder, 0, False, True, {})
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
             return Outcome(folder, training.env_steps, training.ended, interrupted(), last)
@@ -134,7 +132,10 @@ def _naming_the_checkpoint(folder: Path) -> Iterator[None]:
 def steps_reached(folder: Path) -> int:
     """The step of a run folder's checkpoint, 0 if it has none; raises `CheckpointError`."""
     path = folder / CHECKPOINT
-    return int(checkpoint.load(path, "checkpoint")[1]["env_steps"]) if path.exists() else 0
+    if not path.exists():
+        return 0
+    with checkpoint.understanding(path):
+        return int(checkpoint.load_facts(path, "checkpoint")["env_steps"])
 
 
 def _require_checkpoint(folder: Path, config: Config) -> None:

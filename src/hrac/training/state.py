@@ -2,10 +2,9 @@
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,6 @@ from hrac.agents.decide import Actors
 from hrac.config import Config, from_dict, to_dict
 from hrac.envs.base import Environment, HostTask
 from hrac.folder import checkpoint
-from hrac.folder.checkpoint import CheckpointError
 from hrac.folder.log import Row
 from hrac.runs import Parts, join
 from hrac.settings import TrainingConfig
@@ -30,7 +28,6 @@ from hrac.worlds.make import make_setup, make_world
 from hrac.worlds.numbers import Mean
 from hrac.worlds.streams import Stream, run_keys
 
-CHECKPOINT = "checkpoint.safetensors"
 Tree = TypeVar("Tree")
 
 
@@ -211,18 +208,15 @@ class Training:
         return arrays if self._older is None else arrays | checkpoint.flatten(join(self._older), "older")
 
     def restore(self, arrays: checkpoint.Arrays, env_steps: int, path: Path) -> None:
-        """Go on exactly from a snapshot, which came from `path`. Raises `CheckpointError`."""
+        """Go on exactly from a snapshot, which came from `path`. One that does not fit raises some error."""
         within = lambda prefix: {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}  # noqa: E731
         runs = checkpoint.unflatten(replay.padded(arrays, join(self.runs), "runs"), join(self.runs), "runs", path)
         if any(name.startswith("older") for name in arrays):
             self._older = self._parts.split(checkpoint.unflatten(arrays, join(self.actors()), "older", path))
         self.runs = [jax.device_put(part) for part in self._parts.split(runs)]
-        try:
-            for seed, source in zip(self.config.seeds, self.sources, strict=False):
-                source.restore(within(f"source/{seed}/"))
-            self.world.restore(within("world/"))
-        except KeyError as error:
-            raise CheckpointError(f"{path} is from another configuration or version: it has no {error}") from None
+        for seed, source in zip(self.config.seeds, self.sources, strict=False):
+            source.restore(within(f"source/{seed}/"))
+        self.world.restore(within("world/"))
         self.memory = TrajectoryMemory()
         if memory := within("memory/"):
             self.memory.append([Visited(**memory)])
@@ -244,18 +238,10 @@ def save(training: Training, path: Path, metrics_bytes: int) -> None:
 def load(training: Training, path: Path) -> int:
     """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
     arrays, facts = checkpoint.load(path, "checkpoint")
-    _require_same(to_dict(from_dict(facts["config"])), to_dict(training.config), path)
-    training.restore(arrays, int(facts["env_steps"]), path)
-    return int(facts["metrics_bytes"])
-
-
-def _require_same(saved: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
-    """A checkpoint may be continued for longer, but not as something else."""
-    for tree in (saved, wanted):
-        tree["training"] = {**tree["training"], "total_env_steps": None, "env_threads": None}
-    if different := [name for name in wanted if _jsonable(saved.get(name)) != _jsonable(wanted[name])]:
-        raise CheckpointError(f"{path} is from another configuration: {', '.join(different)} differ")
-
-
-def _jsonable(tree: Any) -> Any:
-    return json.loads(json.dumps(tree))
+    with checkpoint.understanding(path):
+        checkpoint.require_same(from_dict(facts["config"]), training.config, path)
+        steps, metrics_bytes, limits = int(facts["env_steps"]), int(facts["metrics_bytes"]), training.config.training
+        if metrics_bytes < 0 or not 0 <= steps < limits.total_env_steps + limits.round_env_steps:
+            raise ValueError(f"{steps} steps and {metrics_bytes} bytes of metrics cannot be")
+        training.restore(arrays, steps, path)
+        return metrics_bytes

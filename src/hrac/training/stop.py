@@ -11,18 +11,24 @@ from typing import Protocol, runtime_checkable
 
 from hrac.errors import HracError
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""Ctrl-C, a polite kill, a terminal that closes, and what some queues send before their time limit."""
 WRITING_PER_READING = 6.0
 """A guess on the safe side: a process's first checkpoint takes several times as long to write as its last one to read."""
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator["Interrupted"]:
-    """Within, the first Ctrl-C (or a polite kill) is only remembered; the second one interrupts at once."""
+    """Within, the first request to stop (Ctrl-C, or a signal that queues send) is only remembered; the second interrupts.
+
+    What is remembered can be asked for by calling what comes back.
+    """
     interrupted = Interrupted()
     before = {}
     with contextlib.suppress(ValueError):  # signals belong to the main thread
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, interrupted.remember)
+        for number in SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
+                before[number] = signal.signal(number, interrupted.remember)
     try:
         yield interrupted
     finally:
@@ -35,10 +41,6 @@ class Steps(Protocol):
     """What a training has come to."""
 
     env_steps: int
-
-
-class StopAsked(HracError):  # noqa: N818
-    """Raised in the middle of work that is done again when the run goes on."""
 
 
 class Deadline:
@@ -68,9 +70,9 @@ class Deadline:
         return self._interrupted() or now + max(self._rounds) + save > self._end
 
     def poll(self) -> None:
-        """Raise `StopAsked` if somebody asked to stop."""
+        """Raise `StoppedError` if somebody asked to stop."""
         if self._interrupted():
-            raise StopAsked
+            raise StoppedError
 
     @contextlib.contextmanager
     def measuring_save(self, reading: bool = False) -> Iterator[None]:
@@ -83,18 +85,27 @@ class Deadline:
             self._round_began += time.monotonic() - start
 
 
+class StoppedError(HracError):
+    """Raised by `Interrupted.poll` in the middle of work that is done again when the run goes on."""
+
+
 class Interrupted:
     """Whether somebody asked to stop."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._times = 0
 
     def __call__(self) -> bool:
         """Whether it happened."""
-        return self._asked
+        return self._times > 0
+
+    def poll(self) -> None:
+        """Raise `StoppedError` if it happened: for work that takes long and has nothing to save yet, such as pre-training."""
+        if self():
+            raise StoppedError("the training was asked to stop")
 
     def remember(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
-        if self._asked:
+        self._times += 1
+        if self._times == 2:  # a third one comes while the second is being obeyed
             raise KeyboardInterrupt
-        self._asked = True

@@ -53,6 +53,8 @@ def read(folder: Path, metric: str) -> Series:
     if not table:
         raise NoSuchMetricError(f"{folder} has no {metric!r}. Metrics are: {', '.join(sorted({row.name for row in rows}))}")
     steps = sorted(set.intersection(*(set(values) for values in table.values())))
+    if not steps:
+        raise NoSuchMetricError(f"{folder} has no step at which all of its {len(table)} seeds have {metric!r}")
     return Series(np.array(steps), np.array([[values[step] for step in steps] for values in table.values()]))
 
 

@@ -1,0 +1,163 @@
+"""How much memory a training takes, roughly, so that one that cannot fit is refused before it begins.
+
+Each line of `needs` is a setting and the bytes that it asks for. Only what can become large is counted.
+"""
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from hrac.adjacency.learn import CHUNK_GRADIENT_STEPS
+from hrac.config import Config, value_of
+from hrac.envs.base import Environment, HostTask
+from hrac.errors import HracError
+
+FLOAT = 4
+LEARNED = 5
+"""Numbers kept for each parameter: itself, a slow copy, two moments of Adam, its gradient."""
+COPY_BYTES = 20_000
+"""One copy of an environment on the host."""
+
+
+class OutOfMemoryError(HracError, MemoryError):
+    """A training that does not fit; the message says what it needs most memory for."""
+
+
+class Sizes(NamedTuple):
+    """Numbers in what the networks see and do."""
+
+    obs: int
+    goal: int
+    action: int
+    time_limit: int
+    copy_bytes: int
+
+
+def sizes_of(world: Environment | HostTask) -> Sizes:
+    """Ask an environment."""
+    if isinstance(world, HostTask):
+        one = world.batch(1, 1)
+        noise = 2 * 8 * one.time_limit  # an episode's, drawn at its beginning
+        dims = one.obs_dim + one.context_dim, len(one.position_low), one.actions.outputs
+        return Sizes(*dims, one.time_limit, COPY_BYTES + noise)
+    return Sizes(world.obs_dim, len(world.position_low), world.actions.outputs, world.time_limit, 16 * FLOAT)
+
+
+def needs(config: Config, size: Sizes) -> dict[str, int]:
+    """Bytes by the setting that asks for them, all seeds together."""
+    manager, controller, adjacency, train = config.manager, config.controller, config.adjacency, config.training
+    td3 = controller.learner == "td3"
+    step = FLOAT * (2 * size.obs + size.goal + size.action + 3)
+    window = FLOAT * (2 * size.obs + size.goal + 2 + config.k * (size.obs + size.action + 1))
+    pair = 2 * (8 + FLOAT * size.goal)
+    updates = round(train.round_env_steps * controller.updates_per_env_step) if td3 else train.round_env_steps
+    copies, walks = train.envs_per_run, -(-adjacency.pretrain_env_steps // size.time_limit)
+    round_steps = train.round_env_steps + config.k * copies
+    tried = (manager.correction_candidates + 2) * config.k * _work(controller.hidden) if manager.correction_candidates else 0
+    one_run = networks(config, size) | {
+        "manager.buffer_windows": manager.buffer_windows * config.k * step,
+        "manager.batch_size": manager.batch_size * (updates // config.k * window + _work(manager.hidden)),
+        "manager.correction_candidates": manager.batch_size * tried,
+        "manager.candidates": copies * manager.candidates * _work(adjacency.hidden),
+        "adjacency.batch_size": adjacency.batch_size * (CHUNK_GRADIENT_STEPS * pair + _work(adjacency.hidden)),
+        "adjacency.pretrain_env_steps": walks * ((size.time_limit + 1) * 8 * size.obs + size.copy_bytes),
+        "adjacency.update_every_env_steps": min(adjacency.update_every_env_steps, train.total_env_steps) * step,
+        "training.round_env_steps": round_steps * (step + (0 if td3 else _work(controller.hidden))),
+        "training.envs_per_run": copies * size.copy_bytes,
+        "training.eval_episodes": train.eval_episodes * (size.copy_bytes if td3 else (size.time_limit + config.k) * step),
+    }
+    if td3:
+        one_run["controller.buffer_steps"] = max(controller.buffer_steps - manager.buffer_windows * config.k, 0) * step
+        one_run["controller.batch_size"] = controller.batch_size * (updates * step + _work(controller.hidden))
+    return {name: len(config.seeds) * count for name, count in one_run.items()}
+
+
+def networks(config: Config, size: Sizes) -> dict[str, int]:
+    """Bytes of one run's networks, as they are while learning."""
+    critics = 2 if config.controller.learner == "td3" else 1
+    seen = size.obs + size.goal
+    manager = _parameters(size.obs, config.manager.hidden, size.goal) + 2 * _parameters(seen, config.manager.hidden, 1)
+    controller = _parameters(seen, config.controller.hidden, size.action)
+    controller += critics * _parameters(seen + size.action, config.controller.hidden, 1)
+    embedding = _parameters(size.goal, config.adjacency.hidden, config.adjacency.embedding_dim)
+    return {
+        "manager.hidden": LEARNED * FLOAT * manager,
+        "controller.hidden": LEARNED * FLOAT * controller,
+        "adjacency.hidden": LEARNED * FLOAT * embedding,
+    }
+
+
+def _parameters(inputs: int, hidden: tuple[int, ...], outputs: int) -> int:
+    return sum((a + 1) * b for a, b in itertools.pairwise((inputs, *hidden, outputs)))
+
+
+def _work(hidden: tuple[int, ...]) -> int:
+    """Bytes of a network's activations and their gradients, for one sample."""
+    return 2 * FLOAT * sum(hidden)
+
+
+def require(config: Config, counts: Mapping[str, int]) -> None:
+    """Raise `OutOfMemoryError` if it does not fit into what is free."""
+    need, free = sum(counts.values()), available()
+    if need > free:
+        about = f"this needs about {_gigabytes(need)} of memory, and {_gigabytes(free)} are free"
+        raise OutOfMemoryError(f"{about}. Most of it is for {_largest(config, counts)}")
+
+
+@contextlib.contextmanager
+def explaining(config: Config, counts: Mapping[str, int]) -> Iterator[None]:
+    """An estimate can be wrong: where memory ends all the same, say what takes most of it."""
+    try:
+        yield
+    except OutOfMemoryError:
+        raise
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            raise OutOfMemoryError(f"there is no more memory. Most of it is for {_largest(config, counts)}") from error
+        raise
+
+
+def available() -> int:
+    """Bytes that are free on this machine, or on its accelerator if that has fewer."""
+    free = _host_memory()
+    for name in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory"):  # a container may have less than the machine
+        free = min(free, _container_memory(Path(name), free))
+    stats = jax.devices()[0].memory_stats() or {}
+    if "bytes_limit" in stats:
+        free = min(free, stats["bytes_limit"] - stats.get("bytes_in_use", 0))
+    return free
+
+
+def _host_memory() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _container_memory(folder: Path, otherwise: int) -> int:
+    """What a control group leaves, its cached files not counted."""
+    newer, older = ("memory.max", "memory.current", "file"), ("memory.limit_in_bytes", "memory.usage_in_bytes", "cache")
+    for most, used, cache in (newer, older):
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            stat = (folder / "memory.stat").read_text().splitlines()
+            cached = next(int(line.split()[1]) for line in stat if line.split()[0] == cache)
+            return int((folder / most).read_text()) - int((folder / used).read_text()) + cached
+    return otherwise
+
+
+def _largest(config: Config, counts: Mapping[str, int]) -> str:
+    """The settings that ask for a tenth of it or more, with their values."""
+    first = [name for name in sorted(counts, key=lambda name: -counts[name]) if counts[name] * 10 >= sum(counts.values())]
+    listed = " and ".join(f"{name} = {value_of(config, name)} ({_gigabytes(counts[name])})" for name in first)
+    return f"{listed}, for {len(config.seeds)} seed{'s' if len(config.seeds) > 1 else ''}"
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB"

@@ -1,0 +1,88 @@
+"""Memory is reckoned before it is taken."""
+
+import jax
+import numpy as np
+import pytest
+
+import hrac
+from hrac.config import replace
+from hrac.experiments import budget, tasks
+from hrac.experiments.budget import OutOfMemoryError
+from hrac.training import loop
+
+GIGABYTE = 10**9
+
+
+def _needs(task, changes):
+    config = replace(tasks.config_for(task), changes)
+    return config, budget.needs(config, budget.sizes_of(tasks.make_env(config)))
+
+
+@pytest.mark.parametrize("task", ["maze", "point-maze", "ant-maze"])
+def test_buffers_and_networks_are_about_as_large_as_they_are(task):
+    config, needs = _needs(task, {"manager.buffer_windows": 5000, "manager.start_fraction": 0.5, "seeds": [0, 1]})
+    training = loop.prepare(config, tasks.make_env(config))
+    held = [jax.tree.map(lambda leaf: leaf.nbytes, part) for part in training.parts]
+    windows = sum(sum(jax.tree.leaves(part.windows)) for part in held)
+    agent = sum(sum(jax.tree.leaves(part.agent)) for part in held)
+    assert needs["manager.buffer_windows"] == pytest.approx(windows, rel=0.2)
+    assert sum(needs[f"{level}.hidden"] for level in ("manager", "controller", "adjacency")) == pytest.approx(agent, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("task", "changes"),
+    [
+        ("maze", {"manager.buffer_windows": 2_000_000_000}),
+        ("ant-maze", {"controller.buffer_steps": 1_000_000_000}),
+        ("maze", {"manager.hidden": [10_000] * 16}),
+        ("maze", {"controller.hidden": [10_000] * 16}),
+        ("maze", {"adjacency.hidden": [10_000] * 16}),
+        ("maze", {"adjacency.batch_size": 1_000_000}),
+        ("maze", {"training.eval_episodes": 1_000_000, "env.time_limit": 100_000}),
+        ("ant-maze", {"training.round_env_steps": 100_000, "controller.batch_size": 1_000}),
+        ("ant-maze", {"manager.correction_candidates": 10_000}),
+        ("maze", {"seeds": list(range(10_000))}),
+    ],
+)
+def test_what_cannot_fit_is_refused_with_the_field_the_need_and_what_there_is(task, changes, tmp_path, monkeypatch):
+    monkeypatch.setattr(budget, "available", lambda: 16 * GIGABYTE)
+    settings = {name.replace(".", "__"): value for name, value in changes.items()}
+    field = "hidden" if "seeds" in changes else list(changes)[-1 if task == "ant-maze" else 0]
+    message = rf"this needs about [\d,.]+ GB of memory, and 16.0 GB are free\. Most of it is for .*{field}"
+    with pytest.raises(OutOfMemoryError, match=message):
+        hrac.train(task, out=tmp_path / "run", display=hrac.Silent(), **settings)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_accelerator_counts_too(monkeypatch):
+    device = type("Device", (), {"memory_stats": lambda self: {"bytes_limit": 2 * GIGABYTE, "bytes_in_use": GIGABYTE}})
+    monkeypatch.setattr(jax, "devices", lambda: [device()])
+    assert budget.available() == GIGABYTE
+
+
+def test_memory_in_containers(tmp_path):
+    assert budget._container_memory(tmp_path, 7) == 7
+    (tmp_path / "memory.stat").write_text("anon 5\nfile 300\n")
+    (tmp_path / "memory.current").write_text("1000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert budget._container_memory(tmp_path, 7) == 7
+    (tmp_path / "memory.max").write_text("5000\n")
+    assert budget._container_memory(tmp_path, 7) == 4300
+
+
+@pytest.mark.parametrize("error", [jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"), MemoryError()])
+def test_where_memory_ends_all_the_same_the_message_says_what_to_reduce(error, tmp_path, monkeypatch):
+    def exhausted(*_):
+        raise error
+
+    monkeypatch.setattr(loop, "prepare", exhausted)
+    with pytest.raises(OutOfMemoryError, match=r"there is no more memory\. Most of it is for .* = .*, for 1 seed"):
+        hrac.train("maze", out=tmp_path / "run", display=hrac.Silent())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_of_the_device_stay_what_they_are():
+    config, needs = _needs("maze", {})
+    with pytest.raises(jax.errors.JaxRuntimeError), budget.explaining(config, needs):
+        raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+    assert np.isfinite(sum(needs.values()))

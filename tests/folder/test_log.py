@@ -1,0 +1,67 @@
+import pytest
+
+from hrac.folder import log
+from hrac.folder.files import FileError
+from hrac.folder.log import LogError, Row, RunLog
+
+ROW = Row(0, 400, "eval/return", 1.5)
+
+
+def test_a_damaged_table_is_named(tmp_path):
+    path = tmp_path / "metrics.csv"
+    for content, message in (
+        (b"seed,step,name,value\n\xff\xfe\n", r"metrics\.csv is no text"),
+        (b"seed,step,name,value\n0,1,x,1\x00\n", r"metrics\.csv"),
+        (b'seed,step,name,value\n"' + b"x" * 200_000 + b'"\n', r"metrics\.csv is no table"),
+        (b"seed,step,name,value\n0,1,x\n", r"metrics\.csv, line 2 is not seed,step,name,value"),
+        (b"a,b\n1,2\n", r"metrics\.csv, line 2 is not"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(LogError, match=message):
+            log.read(tmp_path)
+
+
+def test_a_full_disk_is_said_of_the_file_and_ends_without_noise(tmp_path, monkeypatch, capfd):
+    written = RunLog(tmp_path)
+
+    for file in (written._metrics, written._timing, written._events):
+        monkeypatch.setattr(file, "_file", _Full(file._file))
+    with pytest.raises(FileError, match=r"metrics\.csv cannot be written: No space left on device"):
+        written.write([ROW])
+    with pytest.raises(FileError, match=r"timing\.csv cannot be written: No space left on device"):
+        written.write_timing(1, 1.0, 1.0)
+    with pytest.raises(FileError, match=r"events\.out\.tfevents\..* cannot be written: No space left on device"):
+        written._write_events([log._scalar(1, "x", 1.0)])
+    written.close()
+    assert capfd.readouterr() == ("", "")
+
+
+class _Full:
+    """A file on a disk without space."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def write(self, _):
+        raise OSError(28, "No space left on device")
+
+    def close(self):
+        self._file.close()
+
+
+def test_files_that_are_links_are_not_written_through(tmp_path):
+    (tmp_path / "precious").write_text("seed,step,name,value\n0,1,x,1.0\n")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "metrics.csv").symlink_to(tmp_path / "precious")
+    with pytest.raises(FileError, match="is a symbolic link"):
+        RunLog(run, keep=10, step=400)
+    with pytest.raises(FileError, match="is a symbolic link"):
+        log.read(run)
+    assert (tmp_path / "precious").read_text() == "seed,step,name,value\n0,1,x,1.0\n"
+
+
+def test_two_logs_of_one_second_have_two_files_for_tensorboard(tmp_path):
+    for _ in range(3):
+        RunLog(tmp_path).close()
+    assert len(list(tmp_path.glob("events.*"))) == 3
