@@ -10,6 +10,7 @@ from hrac.api import Evaluation, evaluate, load, pretrained, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
 from hrac.errors import HracError
+from hrac.experiments.tasks import Task, register
 from hrac.folder.checkpoint import CheckpointError
 from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Silent
@@ -30,9 +31,11 @@ __all__ = [
     "Policy",
     "RunFolderError",
     "Silent",
+    "Task",
     "evaluate",
     "load",
     "pretrained",
+    "register",
     "resume",
     "run",
     "train",

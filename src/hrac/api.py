@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hrac import config as configs
 from hrac.config import Config, ConfigError
 from hrac.experiments import budget, tasks
+from hrac.experiments.tasks import Task
 from hrac.folder import files, opening, progress
 from hrac.folder.files import CONFIG, write_atomic
 from hrac.folder.opening import RunFolderError
@@ -33,7 +34,7 @@ PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
 
 
 def train(
-    task: str = "maze",
+    task: str | Task = "maze",
     method: str = "hrac",
     *,
     preset: str = "paper",
@@ -46,6 +47,7 @@ def train(
 ) -> Outcome:
     """Train a method on a task, with the paper's settings (or another `preset`'s) unless others are given.
 
+    A task is a name from `hrac list` or a `Task`, which is registered in this process.
     `seeds` is how many (0, 1, ...) or which. With `minutes` it stops, with a checkpoint, before they are over. Further settings
     are configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
     """
@@ -53,6 +55,9 @@ def train(
     changes["seeds"] = configs.seed_range(seeds) if isinstance(seeds, int) else list(seeds)
     if steps is not None:
         changes["training.total_env_steps"] = steps
+    if isinstance(task, Task):
+        tasks.register(task)
+        task = task.name
     return run(configs.replace(tasks.config_for(task, method, preset), changes), out, display, minutes)
 
 

@@ -17,7 +17,7 @@ from hrac import config as configs
 from hrac.config import Config, ConfigError
 from hrac.errors import HracError
 from hrac.folder import files
-from hrac.settings import AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
+from hrac.settings import A2C, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 USAGE = """usage: hrac COMMAND [options]
 
@@ -65,7 +65,7 @@ class TrainOptions:
     """Steps between subgoals."""
     env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
     manager: ManagerConfig = dataclasses.field(default_factory=ManagerConfig)
-    controller: ControllerConfig = dataclasses.field(default_factory=ControllerConfig)
+    controller: tyro.conf.AvoidSubcommands[ControllerConfig] = dataclasses.field(default_factory=A2C)
     adjacency: AdjacencyConfig = dataclasses.field(default_factory=AdjacencyConfig)
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 

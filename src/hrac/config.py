@@ -5,7 +5,6 @@
 """
 
 import dataclasses
-import functools
 import json
 import math
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from hrac.errors import HracError
-from hrac.settings import STRICT, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
+from hrac.settings import A2C, STRICT, TD3, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 
 class ConfigError(HracError, ValueError):
@@ -48,12 +47,12 @@ class Config:
 
     env: EnvConfig = Field(default_factory=EnvConfig)
     manager: ManagerConfig = Field(default_factory=ManagerConfig)
-    controller: ControllerConfig = Field(default_factory=ControllerConfig)
+    controller: Annotated[ControllerConfig, Field(discriminator="learner")] = Field(default_factory=A2C)
     adjacency: AdjacencyConfig = Field(default_factory=AdjacencyConfig)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
-        train, start = self.training, self.adjacency.pretrain_env_steps
+        train, start = self.training, self.first_env_steps
         _require(len(self.seeds) > 0, "seeds", "at least one number")
         _require(len(set(self.seeds)) == len(self.seeds), "seeds", f"all different, got {self.seeds}")
         self._check_round()
@@ -68,84 +67,38 @@ class Config:
             "at most manager.start_fraction * manager.buffer_windows, so that a first minibatch exists, "
             f"got {self.manager.batch_size}",
         )
-        self._check_unused()
         if self.manager.subgoals == "absolute":
             _require(self.manager.subgoal_range is None, "manager.subgoal_range", "None where manager.subgoals are absolute")
-        if self.controller.learner == "td3":
-            self._check_td3()
-            return
-        updates, every = train.round_env_steps // self.k, self.manager.value_every_gradient_steps
-        _require(
-            updates % every == 0,
-            "manager.value_every_gradient_steps",
-            f"a divisor of the {updates} manager updates of a round (training.round_env_steps / k), got {every}",
-        )
+        if self.manager.correction_candidates > 0:
+            able = isinstance(self.controller, TD3) and self.manager.subgoals == "relative"
+            allowed = '0 unless controller.learner is "td3" and manager.subgoals are "relative"'
+            _require(able, "manager.correction_candidates", f"{allowed}, got {self.manager.correction_candidates}")
+
+    @property
+    def controller_updates(self) -> float:
+        """Gradient steps of TD3's controller in a round; the manager makes 1/k as many."""
+        per_step = self.controller.updates_per_env_step if isinstance(self.controller, TD3) else 1.0
+        return self.training.round_env_steps * per_step
+
+    @property
+    def first_env_steps(self) -> int:
+        """Steps of random behaviour before anything is learned."""
+        return self.adjacency.pretrain_env_steps if self.adjacency.source in ("table", "trajectories") else 0
 
     def _check_round(self) -> None:
-        """All copies make as many steps, with A2C whole windows; of TD3's windows a round may have parts."""
+        """All copies make as many steps, and the manager a whole number of updates."""
         copies, steps = self.training.envs_per_run, self.training.round_env_steps
-        whole_windows = self.controller.learner == "a2c"
-        chunk = self.k * copies if whole_windows else copies
-        name = "k * training.envs_per_run" if whole_windows else "training.envs_per_run"
-        both = math.lcm(self.k, chunk)
+        both = math.lcm(self.k, copies)
         near = max(round(steps / both), 1) * both
-        _require(steps % chunk == 0, "training.round_env_steps", f"a multiple of {name} = {chunk}, got {steps} (near: {near})")
-
-    def _check_unused(self) -> None:
-        """What the controller's learner has no use for must have the value that stands for that."""
-        for name, plain in USELESS[self.controller.learner].items():
-            group, field = name.split(".")
-            value = getattr(getattr(self, group), field)
-            _require(value == plain, name, f'{plain!r} where controller.learner is "{self.controller.learner}", got {value!r}')
-
-    def _check_td3(self) -> None:
-        """What both levels by TD3 need."""
-        updates = self.training.round_env_steps * self.controller.updates_per_env_step / self.k
-        _require(
-            updates > 0.5 and abs(updates - round(updates)) < 1e-6,
-            "controller.updates_per_env_step",
-            f"such that a round of {self.training.round_env_steps} steps has a whole number of manager updates, 1/k as many, "
-            f"got {self.controller.updates_per_env_step}, which gives {updates:g}",
-        )
-
-
-TD3_ONLY = (
-    "critic_learning_rate",
-    "buffer_steps",
-    "batch_size",
-    "soft_update_rate",
-    "noise_sigma",
-    "target_noise_sigma",
-    "target_noise_clip",
-    "critic_weight_decay",
-    "reward_scale",
-    "fallen_penalty",
-    "output_penalty",
-    "ends_with_window",
-    "updates_per_env_step",
-)
-"""Fields of the controller that A2C has no use for."""
-
-USELESS: dict[str, dict[str, Any]] = {
-    "a2c": {
-        "manager.correction_candidates": 0,
-        "controller.sees_position": True,
-        "controller.intrinsic_reward": "reached",
-        "training.overlap": False,
-        "training.env_threads": None,
-    }
-    | {f"controller.{name}": getattr(ControllerConfig(), name) for name in TD3_ONLY},
-    "td3": {
-        "manager.subgoals": "relative",
-        "manager.candidates": 1,
-        "manager.value_every_gradient_steps": 1,
-        "controller.subgoals_shown_as": "given",
-        "controller.intrinsic_reward": "distance",
-        "controller.reach_radius": ControllerConfig().reach_radius,
-        "controller.entropy_weight": ControllerConfig().entropy_weight,
-    },
-}
-"""By the controller's learner: the only values that fields may have which it makes nothing of, or nothing else of."""
+        allowed = f"a multiple of training.envs_per_run = {copies}, got {steps} (near: {near})"
+        _require(steps % copies == 0, "training.round_env_steps", allowed)
+        updates = self.controller_updates / self.k
+        whole = updates > 0.5 and abs(updates - round(updates)) < 1e-6
+        if isinstance(self.controller, TD3):
+            allowed = f"such that a round of {steps} steps has a whole number of manager updates, 1/k as many"
+            given = f"got {self.controller.updates_per_env_step}, which gives {updates:g}"
+            _require(whole, "controller.updates_per_env_step", f"{allowed}, {given}")
+        _require(whole, "training.round_env_steps", f"a multiple of k = {self.k}, got {steps} (near: {near})")
 
 
 RATES = (
@@ -175,7 +128,10 @@ def _require(holds: bool, field: str, allowed: str) -> None:
 
 
 def replace(config: Config, changes: dict[str, Any]) -> Config:
-    """A copy with dotted fields changed, checked again."""
+    """A copy with dotted fields changed, checked again. Another learner begins with its own defaults."""
+    learner = changes.get("controller.learner", config.controller.learner)
+    if learner != config.controller.learner and learner in LEARNERS:
+        config = dataclasses.replace(config, controller=LEARNERS[learner](), manager=_without_correction(config.manager))
     tree = dataclasses.asdict(config)
     for name, value in changes.items():
         *groups, leaf = name.split(".")
@@ -183,28 +139,39 @@ def replace(config: Config, changes: dict[str, Any]) -> Config:
         for group in groups:
             node = node.get(group, {}) if isinstance(node, dict) else {}
         if not isinstance(node, dict) or leaf not in node:
-            raise ConfigError(f"{name}: no such field. Fields are: {', '.join(field_names())}")
+            raise ConfigError(f"{name}: no such field. Fields are: {', '.join(field_names(config))}")
         node[leaf] = value
     return from_dict(to_dict(config) | tree)
 
 
+LEARNERS = {"a2c": A2C, "td3": TD3}
+
+
+def _without_correction(manager: ManagerConfig) -> ManagerConfig:
+    return dataclasses.replace(manager, correction_candidates=0)
+
+
 def differences(one: Config, other: Config) -> list[str]:
     """The dotted names of the fields in which two configurations differ."""
-    return [name for name in field_names() if value_of(one, name) != value_of(other, name)]
+    names = dict.fromkeys([*field_names(one), *field_names(other)])
+    return [name for name in names if value_of(one, name) != value_of(other, name)]
 
 
 def value_of(config: Config, name: str) -> Any:
-    """The value of a dotted field."""
-    return functools.reduce(getattr, name.split("."), config)
+    """The value of a dotted field; None if it has no such field."""
+    node: Any = config
+    for part in name.split("."):
+        node = getattr(node, part, None)
+    return node
 
 
-def field_names() -> list[str]:
-    """All dotted field names, in order.
+def field_names(config: Config | None = None) -> list[str]:
+    """All dotted field names of a configuration, in order.
 
     >>> field_names()[:3]
     ['task', 'method', 'preset']
     """
-    tree = dataclasses.asdict(Config())
+    tree = dataclasses.asdict(config or Config())
     return [
         f"{name}.{leaf}" if isinstance(value, dict) else name
         for name, value in tree.items()
@@ -212,7 +179,18 @@ def field_names() -> list[str]:
     ]
 
 
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = ()
+def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
+    """Version 2: the controller has the fields of its learner only."""
+    controller = tree.get("controller", {})
+    if controller.get("learner") not in LEARNERS:
+        return tree
+    unused = set(dataclasses.asdict(TD3())) ^ set(dataclasses.asdict(A2C()))
+    kept = set(dataclasses.asdict(LEARNERS[controller["learner"]]()))
+    ours = {name: value for name, value in controller.items() if name in kept or name not in unused}
+    return tree | {"controller": ours}
+
+
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_per_learner,)
 """How files of older versions are read: the first makes version 2 of version 1, and so on. A field that is renamed, or that
 means something else, needs one, or saved runs and policies cannot be loaded any more."""
 
@@ -254,7 +232,7 @@ def _plain(value: Any) -> Any:
 
 
 def explain(error: ValidationError) -> str:
-    """One line a problem: the field's dotted name, what it may be, what was given."""
+    """One line per problem: the field's dotted name, what it may be, what was given."""
     lines = []
     for problem in error.errors(include_url=False):
         field = ".".join(str(part) for part in problem["loc"])

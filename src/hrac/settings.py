@@ -5,7 +5,7 @@ Names carry units: `..._env_steps` count environment steps of one run (one seed)
 """
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -100,11 +100,8 @@ class ManagerConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class ControllerConfig:
-    """The low level, on the intrinsic reward: A2C with one update a round (grid worlds), or TD3 (ants)."""
-
-    learner: Literal["a2c", "td3"] = "a2c"
-    """A2C for discrete actions, TD3 for continuous ones. Fields marked with one of them have no meaning for the other."""
+class ControllerSettings:
+    """The low level, on the intrinsic reward: what both of its learners have in common."""
 
     subgoals_shown_as: Literal["given", "displacement"] = "given"
     """What the controller sees of an absolute subgoal: the point itself (published code), or where it lies from the agent."""
@@ -124,52 +121,72 @@ class ControllerConfig:
     reach_radius: Positive = 0.5
     """The subgoal is reached within this distance of it in every coordinate (paper, HRAC details)."""
 
+    fallen_penalty: NonNegative = 0.0
+    """Subtracted from the intrinsic reward of a step that ends with the agent on its back (ours). Only the ants can fall. 0: a
+    fall costs nothing by itself (paper)."""
+
     hidden: Hidden = (300, 300)
-    """Hidden layers of actor and critic (paper, Network Architecture)."""
+    """Hidden layers of actor and critics (paper, Network Architecture)."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class A2C(ControllerSettings):
+    """A controller for discrete actions: one update per round (grid worlds)."""
+
+    learner: Literal["a2c"] = "a2c"
+    """Which of the two it is."""
 
     entropy_weight: NonNegative = 0.01
-    """A2C: Table 1."""
+    """Table 1."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TD3(ControllerSettings):
+    """A controller for continuous actions: updates on minibatches of stored steps (ants)."""
+
+    learner: Literal["td3"] = "td3"
+    """Which of the two it is."""
 
     critic_learning_rate: Rate = 1e-3
-    """TD3: Adam, the critics (Table 2)."""
+    """Adam, the critics (Table 2)."""
 
     buffer_steps: Steps = 200_000
-    """TD3: replay capacity (Table 2)."""
+    """Replay capacity (Table 2)."""
 
     batch_size: Count = 128
-    """TD3: steps in one minibatch (Table 2)."""
+    """Steps in one minibatch (Table 2)."""
 
     soft_update_rate: Rate = 0.005
-    """TD3: how far the target networks move towards the learned ones after each update (Table 2)."""
+    """How far the target networks move towards the learned ones after each update (Table 2)."""
 
     noise_sigma: NonNegative = 1.0
-    """TD3: standard deviation of the exploration noise, in units of the action (Table 2)."""
+    """Standard deviation of the exploration noise, in units of the action (Table 2)."""
 
     target_noise_sigma: NonNegative = 0.2
-    """TD3: standard deviation of the noise on the slow actor, in units of the action (published code)."""
+    """Standard deviation of the noise on the slow actor, in units of the action (published code)."""
 
     target_noise_clip: NonNegative = 0.5
-    """TD3: that noise is clipped to +- this (published code)."""
+    """That noise is clipped to +- this (published code)."""
 
     critic_weight_decay: NonNegative = 1e-4
-    """TD3: L2 penalty on the critics' parameters (published code)."""
+    """L2 penalty on the critics' parameters (published code)."""
 
     reward_scale: Positive = 1.0
-    """TD3: multiplies the intrinsic reward, in the critics' targets only (paper: 1)."""
-
-    fallen_penalty: NonNegative = 0.0
-    """TD3: subtracted from the intrinsic reward of a step that ends with the agent on its back (ours). Only the ants can fall.
-    0: a fall costs nothing by itself (paper)."""
+    """Multiplies the intrinsic reward, in the critics' targets only (paper: 1)."""
 
     output_penalty: NonNegative = 0.0
-    """TD3: weight of the squared output of the actor before tanh, in the actor's loss (ours). It keeps actions away from the
-    limits, where tanh has no slope to learn by. 0: none (paper)."""
+    """Weight of the squared output of the actor before tanh, in the actor's loss (ours). It keeps actions away from the limits,
+    where tanh has no slope to learn by. 0: none (paper)."""
 
     ends_with_window: bool = False
-    """TD3: whether nothing is bootstrapped past the last step of a subgoal's window (published code: on Gather)."""
+    """Whether nothing is bootstrapped past the last step of a subgoal's window (published code: on Gather)."""
 
     updates_per_env_step: Annotated[float, Field(ge=1e-6, le=1000)] = 1.0
-    """TD3: gradient steps for each environment step; the manager makes 1/k as many (paper: 1)."""
+    """Gradient steps for each environment step; the manager makes 1/k as many (paper: 1)."""
+
+
+ControllerConfig: TypeAlias = A2C | TD3
+"""The low level. Its type says which learner it has."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -246,10 +263,10 @@ class TrainingConfig:
     """Episodes of one evaluation, without exploration noise, on their own random stream."""
 
     env_threads: Few | None = None
-    """Ants: threads to collect on; None: one a core. It changes no result."""
+    """Environments on the host: threads to collect on; None: one per core. It changes no result."""
 
     overlap: bool = False
-    """Ants: collect a round while the device still learns from the one before, with policies that are one round older."""
+    """Collect a round while the device still learns from the one before, with policies that are one round older."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from hrac.nets import MLP, descend
-from hrac.settings import ControllerConfig
+from hrac.settings import A2C
 
 Metrics = dict[str, Array]
 
@@ -36,7 +36,7 @@ class A2CState(NamedTuple):
     opt_state: optax.OptState
 
 
-def init(key: PRNGKeyArray, inputs: int, num_actions: int, cfg: ControllerConfig) -> A2CState:
+def init(key: PRNGKeyArray, inputs: int, num_actions: int, cfg: A2C) -> A2CState:
     """Untrained networks."""
     key_actor, key_critic = jax.random.split(key)
     actor = MLP.init(key_actor, (inputs, *cfg.hidden, num_actions))
@@ -44,7 +44,7 @@ def init(key: PRNGKeyArray, inputs: int, num_actions: int, cfg: ControllerConfig
     return A2CState(actor, critic, _optimiser(cfg).init((actor, critic)))
 
 
-def _optimiser(cfg: ControllerConfig) -> optax.GradientTransformation:
+def _optimiser(cfg: A2C) -> optax.GradientTransformation:
     return optax.adam(cfg.learning_rate)
 
 
@@ -61,7 +61,7 @@ def returns_to_window_end(
     return jnp.sum(jnp.where(open_before, padded_rewards[index], 0.0) * weights[None, :], axis=1)
 
 
-def loss(networks: tuple[MLP, MLP], steps: ControllerStep, cfg: ControllerConfig) -> tuple[Float[Array, ""], Metrics]:
+def loss(networks: tuple[MLP, MLP], steps: ControllerStep, cfg: A2C) -> tuple[Float[Array, ""], Metrics]:
     """-A log pi(a|s,g) + A^2 - entropy_weight H(pi), with A = R - V(s,g), averaged over the valid steps."""
     actor, critic = networks
 
@@ -77,7 +77,7 @@ def loss(networks: tuple[MLP, MLP], steps: ControllerStep, cfg: ControllerConfig
     return policy_loss + value_loss - cfg.entropy_weight * entropy, metrics
 
 
-def update(state: A2CState, steps: ControllerStep, cfg: ControllerConfig) -> tuple[A2CState, Metrics]:
+def update(state: A2CState, steps: ControllerStep, cfg: A2C) -> tuple[A2CState, Metrics]:
     """One gradient step over all the steps."""
     networks = (state.actor, state.critic)
     grads, metrics = jax.grad(loss, has_aux=True)(networks, steps, cfg)

@@ -12,29 +12,23 @@ from hrac.agents import a2c, td3
 from hrac.agents.a2c import A2CState, ControllerStep
 from hrac.agents.decide import Setup
 from hrac.agents.td3 import Metrics, Settings, TD3State, Transition
-from hrac.config import Config
+from hrac.settings import A2C, TD3
 from hrac.spaces import Box
 
 ControllerState = A2CState | TD3State
-
-
-def is_td3(cfg: Config) -> bool:
-    """Which of the two it is."""
-    return cfg.controller.learner == "td3"
 
 
 def init(key: PRNGKeyArray, setup: Setup) -> ControllerState:
     """An untrained controller."""
     space, cfg = setup.space, setup.cfg
     inputs = setup.obs_dim - space.context + space.goal_dim
-    if is_td3(cfg):
-        return td3.init(key, inputs, setup.actions.outputs, settings(cfg))
+    if isinstance(cfg.controller, TD3):
+        return td3.init(key, inputs, setup.actions.outputs, settings(cfg.controller))
     return a2c.init(key, inputs, setup.actions.outputs, cfg.controller)
 
 
-def settings(cfg: Config) -> Settings:
-    """The controller's TD3."""
-    level = cfg.controller
+def settings(level: TD3) -> Settings:
+    """The numbers of the controller's TD3."""
     return Settings(
         hidden=level.hidden,
         actor_learning_rate=level.learning_rate,
@@ -54,17 +48,18 @@ def learn(
     key: PRNGKeyArray, controller: ControllerState, experience: ControllerStep | Transition, setup: Setup
 ) -> tuple[ControllerState, Metrics]:
     """A round's updates: one over its steps (A2C), or one for each minibatch of stored steps (TD3: updates, batch)."""
+    cfg, actions = setup.cfg.controller, setup.actions
     if isinstance(experience, ControllerStep):
-        assert isinstance(controller, A2CState), "A2C learns from the steps of a round"
-        return a2c.update(controller, experience, setup.cfg.controller)
-
-    actions = setup.actions
-    assert isinstance(controller, TD3State), "TD3 learns from stored steps"
+        assert isinstance(controller, A2CState)
+        assert isinstance(cfg, A2C)
+        return a2c.update(controller, experience, cfg)
+    assert isinstance(controller, TD3State)
+    assert isinstance(cfg, TD3)
     assert isinstance(actions, Box), "TD3 is for continuous actions"
 
     def one(controller: TD3State, drawn: tuple[Array, Transition]) -> tuple[TD3State, Metrics]:
         key, batch = drawn
-        return td3.update(key, controller, batch, actions, None, settings(setup.cfg))
+        return td3.update(key, controller, batch, actions, None, settings(cfg))
 
     keys = jax.random.split(key, len(experience.reward))
     learned, metrics = jax.lax.scan(one, controller, (keys, experience))

@@ -16,6 +16,7 @@ from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace, reached
 from hrac.agents.td3 import Transition
 from hrac.config import Config
+from hrac.settings import TD3
 from hrac.spaces import AnyArray, Box
 
 
@@ -94,7 +95,7 @@ def controller_transitions(new: Trajectory, space: SubgoalSpace, cfg: Config) ->
     """Steps as TD3 learns from them: the next subgoal is the same point, seen from there."""
     after = space.transition(new.subgoal, space.phi(new.obs), space.phi(new.next_obs))
     stopped = new.terminated | new.truncated
-    if cfg.controller.ends_with_window:
+    if isinstance(cfg.controller, TD3) and cfg.controller.ends_with_window:
         stopped = stopped | new.last
     return Transition(
         obs=space.controller_input(new.obs, new.subgoal),

@@ -16,6 +16,7 @@ from hrac.adjacency.learn import CHUNK_GRADIENT_STEPS
 from hrac.config import Config, value_of
 from hrac.envs.base import Environment, HostTask
 from hrac.errors import HracError
+from hrac.settings import TD3
 
 FLOAT = 4
 LEARNED = 5
@@ -51,11 +52,11 @@ def sizes_of(world: Environment | HostTask) -> Sizes:
 def needs(config: Config, size: Sizes) -> dict[str, int]:
     """Bytes by the setting that asks for them, all seeds together."""
     manager, controller, adjacency, train = config.manager, config.controller, config.adjacency, config.training
-    td3 = controller.learner == "td3"
+    td3 = controller if isinstance(controller, TD3) else None
     step = FLOAT * (2 * size.obs + size.goal + size.action + 3)
     window = FLOAT * (2 * size.obs + size.goal + 2 + config.k * (size.obs + size.action + 1))
     pair = 2 * (8 + FLOAT * size.goal)
-    updates = round(train.round_env_steps * controller.updates_per_env_step) if td3 else train.round_env_steps
+    updates = round(config.controller_updates)
     copies, walks = train.envs_per_run, -(-adjacency.pretrain_env_steps // size.time_limit)
     round_steps = train.round_env_steps + config.k * copies
     tried = (manager.correction_candidates + 2) * config.k * _work(controller.hidden) if manager.correction_candidates else 0
@@ -72,14 +73,14 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
         "training.eval_episodes": train.eval_episodes * (size.copy_bytes if td3 else (size.time_limit + config.k) * step),
     }
     if td3:
-        one_run["controller.buffer_steps"] = max(controller.buffer_steps - manager.buffer_windows * config.k, 0) * step
-        one_run["controller.batch_size"] = controller.batch_size * (updates * step + _work(controller.hidden))
+        one_run["controller.buffer_steps"] = max(td3.buffer_steps - manager.buffer_windows * config.k, 0) * step
+        one_run["controller.batch_size"] = td3.batch_size * (updates * step + _work(controller.hidden))
     return {name: len(config.seeds) * count for name, count in one_run.items()}
 
 
 def networks(config: Config, size: Sizes) -> dict[str, int]:
     """Bytes of one run's networks, as they are while learning."""
-    critics = 2 if config.controller.learner == "td3" else 1
+    critics = 2 if isinstance(config.controller, TD3) else 1
     seen = size.obs + size.goal
     manager = _parameters(size.obs, config.manager.hidden, size.goal) + 2 * _parameters(seen, config.manager.hidden, 1)
     controller = _parameters(seen, config.controller.hidden, size.action)

@@ -2,8 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from hrac.config import Config, ConfigError, replace
 from hrac.envs import point
@@ -11,11 +10,14 @@ from hrac.envs.base import Environment, HostTask
 from hrac.envs.grid import KeyChest, Maze
 from hrac.envs.layout import LayoutError
 from hrac.experiments import methods
+from hrac.spaces import Box
 
 
-class Task(NamedTuple):
-    """What a name on the command line stands for."""
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What an agent is trained on: how its environment is made, and the settings for it."""
 
+    name: str
     summary: str
     make: Callable[[dict[str, Any]], Environment | HostTask]
     """From the fields of `EnvConfig` that are set."""
@@ -23,7 +25,7 @@ class Task(NamedTuple):
     """The fields of `EnvConfig` that it has a use for."""
     settings: dict[str, Any]
     """Where the task departs from the defaults of `Config`."""
-    presets: Mapping[str, dict[str, Any]] = MappingProxyType({"paper": {}})
+    presets: Mapping[str, dict[str, Any]] = dataclasses.field(default_factory=lambda: {"paper": {}})
     """Names after `--preset`, and what each changes in those."""
 
 
@@ -109,14 +111,16 @@ POINT_MAZE = TWO_TD3 | {
 }
 """Small networks and short runs: ours, not the paper's."""
 
-TASKS = {
-    "maze": Task(
+BUILT_IN = (
+    Task(
+        "maze",
         "grid world, dense reward, 58 moves to the goal; best return 5.8",
         lambda changes: Maze(**changes),
         GRID_FIELDS,
         {},
     ),
-    "key-chest": Task(
+    Task(
+        "key-chest",
         "grid world, sparse reward: fetch the key (+1), open the chest (+5); best return 6.0",
         lambda changes: KeyChest(**changes),
         GRID_FIELDS,
@@ -127,40 +131,61 @@ TASKS = {
             "training.envs_per_run": 10,
         },
     ),
-    "point-maze": Task(
+    Task(
+        "point-maze",
         "a point in the U of Ant Maze, small networks: the ants' code in minutes",
         lambda changes: point.PointMaze(**changes),
         ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
     ),
-    "point-maze-sparse": Task(
+    Task(
+        "point-maze-jax",
+        "the same point, stepped in JAX: whole rounds are programs on the device",
+        lambda changes: point.PointMaze(**changes).on_device(),
+        ("layout", "block_size", "success_radius", "time_limit"),
+        POINT_MAZE,
+    ),
+    Task(
+        "point-maze-sparse",
         "a point in the maze of Ant Maze Sparse, random starts, sparse reward; success at (2, 9)",
         lambda changes: dataclasses.replace(point.SPARSE, **changes),
         ("time_limit",),
         POINT_MAZE | {"manager.reward_scale": 1.0, "training.total_env_steps": 300_000},
     ),
-    "ant-maze": Task(
+    Task(
+        "ant-maze",
         "MuJoCo ant in a U-shaped corridor, dense reward; success at (0, 16) in evaluation",
         lambda changes: _ant_maze(**changes),
         ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
         {"paper": {}, "fast": FAST},
     ),
-    "ant-maze-sparse": Task(
+    Task(
+        "ant-maze-sparse",
         "MuJoCo ant in a winding corridor, random starts, sparse reward; success at (2, 9)",
         lambda changes: _ant_maze_sparse(**changes),
         ("time_limit", "sigma"),
         TWO_TD3,
         {"paper": {}, "fast": FAST},
     ),
-    "ant-gather": Task(
+    Task(
+        "ant-gather",
         "MuJoCo ant that collects apples (+1) and avoids bombs (-1) by sight",
         lambda changes: _ant_gather(**changes),
         ("time_limit", "sigma"),
         TWO_TD3 | {"controller.ends_with_window": True},
         {"paper": {}, "fast": FAST},
     ),
-}
+)
+
+TASKS = {task.name: task for task in BUILT_IN}
+"""By name: those that come with the package, and what `register` added."""
+
+
+def register(task: Task) -> None:
+    """Let a task be found by its name in this process; raises `ConfigError` if another task has it."""
+    if TASKS.setdefault(task.name, task) != task:
+        raise ConfigError(f"task: there is another {task.name!r} already")
 
 
 def find(name: str) -> Task:
@@ -182,20 +207,24 @@ def make_env(config: Config) -> Environment | HostTask:
         world = task.make(changes)
     except LayoutError as error:
         raise ConfigError(f"env.layout: {error}") from None
-    wanted = "td3" if isinstance(world, HostTask) else "a2c"
-    if config.controller.learner != wanted:
-        raise ConfigError(f"controller.learner must be {wanted!r} on {config.task}, got {config.controller.learner!r}")
-    if (penalty := config.controller.fallen_penalty) > 0 and not _can_fall(world):
-        able = ", ".join(name for name, row in TASKS.items() if _can_fall(row.make({})))
-        raise ConfigError(
-            f"controller.fallen_penalty must be 0 on {config.task}, where nobody can fall, got {penalty:g}. It is for: {able}"
-        )
+    _check_fit(config, world)
     return world
 
 
-def _can_fall(world: Environment | HostTask) -> bool:
-    """Whether a task can tell that its agent lies on its back."""
-    return isinstance(world, HostTask) and hasattr(world.batch(1, 1), "fallen")
+def _check_fit(config: Config, world: Environment | HostTask) -> None:
+    """What an environment asks of the settings; raises `ConfigError`."""
+    one = world.batch(1, 1) if isinstance(world, HostTask) else world
+    wanted, kind = ("td3", "continuous") if isinstance(one.actions, Box) else ("a2c", "discrete")
+    given = config.controller.learner
+    if given != wanted:
+        raise ConfigError(f"controller.learner must be {wanted!r} on {config.task}, whose actions are {kind}, got {given!r}")
+    threads = config.training.env_threads
+    if threads is not None and not isinstance(world, HostTask):
+        raise ConfigError(f"training.env_threads must be None on {config.task}, which is stepped on the device, got {threads}")
+    if (penalty := config.controller.fallen_penalty) > 0 and not hasattr(one, "fallen"):
+        raise ConfigError(
+            f"controller.fallen_penalty must be 0 on {config.task}, which cannot tell who has fallen, got {penalty:g}"
+        )
 
 
 def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config:

@@ -11,13 +11,13 @@ from hrac.adjacency import network
 from hrac.agents import agent as agents
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.agent import AgentState
-from hrac.agents.controller import is_td3
 from hrac.agents.decide import Setup
 from hrac.agents.td3 import Transition
 from hrac.agents.windows import controller_steps, controller_transitions, intrinsic_rewards, manager_window
 from hrac.compiled import jit_learner
 from hrac.envs.base import KnownDistances
 from hrac.runs import over_runs
+from hrac.settings import TD3
 from hrac.training import replay
 from hrac.training.replay import Replay
 from hrac.worlds.base import Collected
@@ -43,16 +43,14 @@ def learn(key: PRNGKeyArray, run: RunState, setup: Setup) -> tuple[AgentState, d
     cfg, copies, round_steps = setup.cfg, setup.cfg.training.envs_per_run, setup.cfg.training.round_env_steps
     key_steps, key_windows, key_learn = jax.random.split(key, 3)
     steps: ControllerStep | Transition
-    if is_td3(cfg):
-        updates = round_steps * cfg.controller.updates_per_env_step
-        shape = (round(updates), cfg.controller.batch_size)
+    if isinstance(cfg.controller, TD3):
+        shape = (round(cfg.controller_updates), cfg.controller.batch_size)
         drawn = replay.sample_steps(key_steps, run.replay, shape, cfg.controller.buffer_steps)
         steps = controller_transitions(drawn, setup.space, cfg)
     else:
-        updates = float(round_steps)
         trajectory = replay.recent(run.replay, cfg.k + round_steps // copies, copies)
         steps = flat(jax.vmap(lambda t: controller_steps(t, setup.space, cfg), 1, 0)(trajectory))
-    shape = (round(updates / cfg.k), cfg.manager.batch_size)
+    shape = (round(cfg.controller_updates / cfg.k), cfg.manager.batch_size)
     windows = manager_window(*replay.sample_windows(key_windows, run.replay, shape, cfg.k, copies), cfg)
     return agents.learn(key_learn, run.agent, steps, windows, setup)
 

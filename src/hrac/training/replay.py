@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
-from hrac.agents.controller import is_td3
 from hrac.agents.decide import Setup
 from hrac.agents.windows import Trajectory, empty_steps
+from hrac.settings import TD3
 
 Tree = TypeVar("Tree")
 
@@ -39,7 +39,7 @@ def places(setup: Setup) -> int:
     """Steps that a ring has room for: those of all windows that are kept, and of those that have not ended yet."""
     training, k = setup.cfg.training, setup.cfg.k
     kept = setup.cfg.manager.buffer_windows * k
-    if is_td3(setup.cfg):
+    if isinstance(setup.cfg.controller, TD3):
         kept = max(kept, setup.cfg.controller.buffer_steps)
     times = -(-kept // training.envs_per_run) + training.round_env_steps // training.envs_per_run + 2 * k
     return times * training.envs_per_run

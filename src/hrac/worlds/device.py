@@ -20,6 +20,7 @@ from hrac.config import Config
 from hrac.envs.base import Environment, KnownDistances, State, Step
 from hrac.folder import checkpoint
 from hrac.runs import Parts, join, over_runs
+from hrac.settings import TD3
 from hrac.spaces import Actions, Box
 from hrac.worlds.base import Collected, Episode, Visited, visited
 from hrac.worlds.numbers import Mean, summarise
@@ -177,7 +178,7 @@ def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
 def _action_noise(key: PRNGKeyArray, setup: Setup) -> Float[Array, " outputs"]:
     """Gumbel noise, which makes a draw of the likeliest choice; or Gaussian noise on a vector."""
     shape = (setup.actions.outputs,)
-    if isinstance(setup.actions, Box):
+    if isinstance(setup.cfg.controller, TD3):
         return setup.cfg.controller.noise_sigma * jax.random.normal(key, shape)
     return jax.random.gumbel(key, shape)
 

@@ -17,6 +17,7 @@ from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask, KnownDistances, SimulationError
 from hrac.runs import Parts, join
+from hrac.settings import TD3
 from hrac.spaces import Box
 from hrac.worlds.base import Collected, DivergedError, Episode, Visited, visited
 from hrac.worlds.numbers import summarise
@@ -201,7 +202,7 @@ def on_host(actors: list[Actors]) -> Actors:
 
 def action_noise(rng: np.random.Generator, shape: tuple[int, ...], setup: Setup) -> Numbers:
     """Gumbel noise, which makes a draw of the likeliest choice; or Gaussian noise on a vector."""
-    if isinstance(setup.actions, Box):
+    if isinstance(setup.cfg.controller, TD3):
         return (setup.cfg.controller.noise_sigma * rng.standard_normal(shape)).astype(np.float32)
     return rng.gumbel(size=shape).astype(np.float32)
 
