@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
 
 
 def explain(error: ValidationError) -> str:
-    """One line a problem: the field's dotted name, what it may be, what was given."""
+    """One line per problem: the field's dotted name, what it may be, what was given."""
     lines = []
     for problem in error.errors(include_url=False):
         field = ".".join(str(part) for part in problem["loc"])

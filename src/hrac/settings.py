@@ -231,7 +231,7 @@ class TrainingConfig:
     """Episodes of one evaluation, without exploration noise, on their own random stream."""
 
     env_threads: Few | None = None
-    """Ants: threads to collect on; None: one a core. It changes no result."""
+    """Ants: threads to collect on; None: one per core. It changes no result."""
 
     overlap: bool = False
     """Ants: collect a round while the device still learns from the one before, with policies that are one round older."""
@@ -242,7 +242,7 @@ class EnvConfig:
     """Changes to the task's environment; None keeps what the task says. A field that the task has no use for must be None."""
 
     layout: Annotated[str, Field(max_length=1_000_000)] | None = None
-    """A map of your own, one line a row: # wall, . free, A start, and what a grid world needs (G; or K and C)."""
+    """A map of your own, one line per row: # wall, . free, A start, and what a grid world needs (G; or K and C)."""
 
     time_limit: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Steps after which an episode is cut off (paper: 200 in Maze, 500 in the others)."""

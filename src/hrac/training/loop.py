@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     interrupted: bool
     """Whether it stopped because somebody asked for it (Ctrl-C, a polite kill), not because its minutes were over."""
     last: dict[str, NDArray[np.floating]]
-    """The last evaluation: a value a seed by metric."""
+    """The last evaluation: a value per seed, by metric."""
 
 
 def prepare(config: Config, world: Environment | HostTask) -> Training:
@@ -52,7 +52,7 @@ def train(
 ) -> Outcome:
     """Train all seeds of a configuration in a locked run folder, from the start or from its checkpoint (Algorithm 1).
 
-    With `minutes`, it stops with a checkpoint before so many are over, as far as it can tell from rounds and saves so far.
+    With `minutes`, it stops with a checkpoint before this many are over, as far as it can tell from rounds and saves so far.
     `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
     """
     deadline = Deadline(minutes, rounds=2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1)

@@ -1,4 +1,4 @@
-"""What is needed to act, apart from training: one small file a seed, and the policy it makes."""
+"""What is needed to act, apart from training: one small file per seed, and the policy it makes."""
 
 from pathlib import Path
 from typing import Any

@@ -199,16 +199,26 @@ class Training(ABC):
             if ".items" in name and name in arrays:
                 arrays[name] = replay.padded(arrays[name], leaf)
         runs = checkpoint.unflatten(arrays, like, "runs", path)
-        form = self.config.k, self.config.adjacency.cell_size, self.space.dimensions
+        table = self.config.k, self.config.adjacency.cell_size, self.space.dimensions
         self.tables = [
-            AdjacencyTable.restore(*form, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])
+            AdjacencyTable.restore(*table, arrays[f"table/{seed}/cells"], arrays[f"table/{seed}/pairs"])
             for seed in self.config.seeds
         ]
         self.parts = [jax.device_put(jax.tree.map(lambda leaf, p=part: leaf[p], runs)) for part in self._slices]
         self.memory = TrajectoryMemory()
         if "memory/done" in arrays:
+            times = arrays["memory/done"].shape[1]
+            shape = len(self.config.seeds), times, self.config.training.envs_per_run
+            position = jax.ShapeDtypeStruct((*shape, self.space.dimensions), jnp.float32)
+            form = {
+                "memory/position": position,
+                "memory/after": position,
+                "memory/done": jax.ShapeDtypeStruct(shape, jnp.bool_),
+            }
+            checkpoint.require_alike(arrays, form, path)
             self.memory.append(Visited(*(arrays[f"memory/{name}"] for name in Visited._fields)))  # type: ignore[arg-type]
         self.sums = {name.removeprefix("sums/"): arrays[name] for name in arrays if name.startswith("sums/")}
+        checkpoint.require_alike(arrays, {f"own/{name}": array for name, array in self._own_arrays().items()}, path)
         self._restore_own({name.removeprefix("own/"): arrays[name] for name in arrays if name.startswith("own/")})
         self.env_steps = int(facts["env_steps"])
         return int(facts["metrics_bytes"])
