@@ -170,7 +170,7 @@ class Evaluation(NamedTuple):
     seed: int
     episodes: int
     returns: NDArray[np.float64]
-    """One an episode."""
+    """One per episode."""
     means: dict[str, float]
     """By the names of docs/metrics.md."""
 

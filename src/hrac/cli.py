@@ -53,7 +53,7 @@ class TrainOptions:
     """Go on with this run folder from its checkpoint instead of starting anew. Only --steps, --minutes and learning rates may
     be given too."""
     minutes: float | None = None
-    """Stop with a checkpoint, and exit code 0, before so many minutes of training are over, as far as rounds and saves so far
+    """Stop with a checkpoint, and exit code 0, before this many minutes of training are over, as far as rounds and saves so far
     tell: for queues with time limits. Leave a few minutes for the start."""
     envs_per_run: int | None = None
     """Copies of the environment for each seed; short for --training.envs-per-run."""
@@ -82,7 +82,7 @@ class ResumeOptions:
     steps: int | None = None
     """Environment steps of each run, in all (default: as before)."""
     minutes: float | None = None
-    """Stop with a checkpoint, and exit code 0, before so many minutes of training are over."""
+    """Stop with a checkpoint, and exit code 0, before this many minutes of training are over."""
     manager__actor_learning_rate: Annotated[float | None, tyro.conf.arg(name="manager.actor-learning-rate")] = None
     """From here on."""
     manager__critic_learning_rate: Annotated[float | None, tyro.conf.arg(name="manager.critic-learning-rate")] = None
@@ -128,7 +128,7 @@ def _resume(arguments: Sequence[str]) -> int:
 
 
 def _config(options: TrainOptions, default: Config) -> Config:
-    changes: dict[str, Any] = {"task": options.task} | {"method": options.method, "preset": options.preset}
+    changes: dict[str, Any] = {name: getattr(options, name) for name in ("task", "method", "preset")}
     changes["seeds"] = configs.seed_range(options.seeds, options.first_seed)
     config = configs.to_dict(Config(**{name: getattr(options, name) for name in GROUPS}))
     plain = configs.to_dict(default)
@@ -258,7 +258,7 @@ def curves(arguments: Sequence[str]) -> int:
     options = tyro.cli(CurvesOptions, args=arguments, prog="hrac curves")
     labels = options.labels or tuple(run.name for run in options.runs)
     if len(labels) != len(options.runs):
-        raise ConfigError(f"--labels: {len(options.runs)} are needed, one a run, got {len(labels)}")
+        raise ConfigError(f"--labels: {len(options.runs)} are needed, one per run, got {len(labels)}")
     if not options.runs:
         raise ConfigError("name at least one run folder")
     _check_picture(options.out)
@@ -304,7 +304,7 @@ class BenchOptions:
     envs_per_run: int | None = None
     """Copies for each seed (default: as the preset says)."""
     env_threads: int | None = None
-    """Ants: threads to collect on (default: one a core)."""
+    """Ants: threads to collect on (default: one per core)."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
     """Ants: collect while the device learns, as the preset "fast" does anyway."""
 

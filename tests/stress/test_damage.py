@@ -20,6 +20,8 @@ from hrac.folder import checkpoint
 
 COUNT = int(os.environ.get("HRAC_STRESS_FILES", 1000))
 HANDFUL = 30
+RUN = os.environ.get("HRAC_STRESS_RUN", "maze")
+"""One of `small.RUNS`."""
 NUMBERS = [number if number < HANDFUL else pytest.param(number, marks=pytest.mark.stress) for number in range(COUNT)]
 FILES = ["checkpoint.safetensors", "policy/seed-0.safetensors", "config.json", "metrics.csv", "timing.csv", ".lock"]
 
@@ -27,7 +29,7 @@ FILES = ["checkpoint.safetensors", "policy/seed-0.safetensors", "config.json", "
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
-    small.train("maze", folder, seeds=1)
+    small.train(RUN, folder, seeds=1)
     return folder
 
 

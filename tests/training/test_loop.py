@@ -15,7 +15,7 @@ from hrac import api
 from hrac.folder import checkpoint, log
 from hrac.folder.files import CHECKPOINT
 from hrac.folder.progress import Silent
-from hrac.training import loop, rounds
+from hrac.training import loop, rounds, stop
 from hrac.training.device import DeviceTraining
 
 LAYOUT = "#####\n#A..#\n###.#\n#G..#\n#####"
@@ -172,6 +172,19 @@ def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monk
     monkeypatch.undo()
     assert hrac.resume(folder, display=Silent()).finished
     assert (folder / "metrics.csv").read_bytes() == (unbroken / "metrics.csv").read_bytes()
+
+
+def test_a_stop_in_the_middle_of_pre_training_ends_in_order_and_the_run_begins_anew(tmp_path, monkeypatch):
+    folder = tmp_path / "early"
+
+    def asked(self):
+        raise stop.StoppedError("the training was asked to stop")
+
+    monkeypatch.setattr(DeviceTraining, "pretrain", asked)
+    outcome = _train(folder, steps=480)
+    assert (outcome.finished, outcome.interrupted, outcome.env_steps) == (False, True, 0)
+    monkeypatch.undo()
+    assert hrac.resume(folder, display=Silent()).finished
 
 
 def test_a_finished_run_can_be_made_longer(unbroken, tmp_path):

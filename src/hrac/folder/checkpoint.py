@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -168,17 +168,22 @@ def flatten(tree: Any, prefix: str) -> Arrays:
 
 def unflatten(arrays: Arrays, like: Tree, prefix: str, source: Path) -> Tree:
     """Fill a pytree of the shapes of `like` (arrays or shape structs) from named arrays; raises `CheckpointError`."""
-    expected = jax.tree_util.tree_leaves_with_path(like)
-    names = [prefix + jax.tree_util.keystr(path) for path, _ in expected]
-    if missing := [name for name in names if name not in arrays]:
+    expected = {prefix + jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(like)}
+    require_alike(arrays, expected, source)
+    for name in expected:
+        if arrays[name].dtype.kind == "f" and not np.isfinite(arrays[name]).all():
+            raise CheckpointError(f"{source} cannot be used: {name!r} has numbers that are not finite")
+    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in expected])
+
+
+def require_alike(arrays: Arrays, like: Mapping[str, Any], source: Path) -> None:
+    """All names of `like` (arrays or shape structs) are there, of the same types and shapes; raises `CheckpointError`."""
+    if missing := [name for name in like if name not in arrays]:
         raise CheckpointError(f"{source} is from another configuration or version: it has no {missing[0]!r}")
-    for name, (_, leaf) in zip(names, expected, strict=True):
+    for name, wanted in like.items():
         found = arrays[name]
-        if found.shape != leaf.shape or found.dtype != leaf.dtype:
+        if found.shape != wanted.shape or found.dtype != wanted.dtype:
             raise CheckpointError(
                 f"{source} is from another configuration: {name!r} is {found.dtype}{list(found.shape)}, "
-                f"{leaf.dtype}{list(leaf.shape)} is needed"
+                f"{wanted.dtype}{list(wanted.shape)} is needed"
             )
-        if found.dtype.kind == "f" and not np.isfinite(found).all():
-            raise CheckpointError(f"{source} cannot be used: {name!r} has numbers that are not finite")
-    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in names])

@@ -68,7 +68,7 @@ class Silent:
 
 
 class Plain:
-    """One line an evaluation: reads well in a file, a pipe or a notebook."""
+    """One line per evaluation: reads well in a file, a pipe or a notebook."""
 
     def __init__(self, total_env_steps: int) -> None:
         self._total = total_env_steps

@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
     interrupted: bool
     """Whether it stopped because somebody asked for it (Ctrl-C, a polite kill), not because its minutes were over."""
     last: dict[str, NDArray[np.floating]]
-    """The last evaluation: a value per seed by metric."""
+    """The last evaluation: a value per seed, by metric."""
 
 
 def train(

@@ -216,9 +216,14 @@ class Training:
         self.runs = [jax.device_put(part) for part in self._parts.split(runs)]
         for seed, source in zip(self.config.seeds, self.sources, strict=False):
             source.restore(within(f"source/{seed}/"))
+        checkpoint.require_alike(arrays, {f"world/{name}": array for name, array in self.world.snapshot().items()}, path)
         self.world.restore(within("world/"))
         self.memory = TrajectoryMemory()
         if memory := within("memory/"):
+            shape = (len(self.config.seeds), memory["done"].shape[1], self.config.training.envs_per_run)
+            position = jax.ShapeDtypeStruct((*shape, self.setup.space.goal_dim), jnp.float32)
+            done = jax.ShapeDtypeStruct(shape, jnp.bool_)
+            checkpoint.require_alike(memory, {"position": position, "after": position, "done": done}, path)
             self.memory.append([Visited(**memory)])
         self._sums, self._is_ready, self.env_steps = within("sums/"), np.zeros_like(self._is_ready), env_steps
 
