@@ -102,7 +102,7 @@ class Table:
 
     def numbers(self) -> dict[str, float]:
         """How much has been explored."""
-        return {"adjacency/cells": len(self.table.cells), "adjacency/pairs": self.table.num_adjacent}
+        return {"adjacency/cells": float(len(self.table.cells)), "adjacency/pairs": float(self.table.num_adjacent)}
 
     def snapshot(self) -> Arrays:
         """Cells and adjacent pairs."""
@@ -157,7 +157,7 @@ class Trajectories:
 
     def numbers(self) -> dict[str, float]:
         """How much has been explored."""
-        return {"adjacency/cells": len(self._cells.cells)}
+        return {"adjacency/cells": float(len(self._cells.cells))}
 
     def snapshot(self) -> Arrays:
         """Everything stored."""

@@ -64,7 +64,7 @@ class SubgoalSpace(NamedTuple):
         xp, (low, high) = raw.__array_namespace__(), self.bounds(raw)
         return xp.tanh(raw) * high if self.relative else low + _sigmoid(raw) * (high - low)
 
-    def explore(self, subgoal: Float[AnyArray, "*n goal"], noise: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
+    def explore(self, subgoal: Float[AnyArray, "*#n goal"], noise: Float[AnyArray, "*#n goal"]) -> Float[AnyArray, "*#n goal"]:
         """A subgoal with exploration noise, clipped to the range."""
         return subgoal.__array_namespace__().clip(subgoal + noise, *self.bounds(subgoal))
 
@@ -75,7 +75,9 @@ class SubgoalSpace(NamedTuple):
         point = (low + unit * (high - low)).astype(position.dtype)
         return point - position if self.relative and not within_reach else point
 
-    def target(self, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
+    def target(
+        self, subgoal: Float[AnyArray, "*#n goal"], position: Float[AnyArray, "*#n goal"]
+    ) -> Float[AnyArray, "*#n goal"]:
         """The point of goal space that a subgoal asks for when held at `position`."""
         return position + subgoal if self.relative else subgoal
 
@@ -95,10 +97,10 @@ class SubgoalSpace(NamedTuple):
 
     def transition(
         self,
-        subgoal: Float[AnyArray, "*n goal"],
-        position: Float[AnyArray, "*n goal"],
-        after: Float[AnyArray, "*n goal"],
-    ) -> Float[AnyArray, "*n goal"]:
+        subgoal: Float[AnyArray, "*#n goal"],
+        position: Float[AnyArray, "*#n goal"],
+        after: Float[AnyArray, "*#n goal"],
+    ) -> Float[AnyArray, "*#n goal"]:
         """h(g, s, s') = g + phi(s) - phi(s'): the same point, seen from the next position."""
         return subgoal + position - after if self.relative else subgoal
 
