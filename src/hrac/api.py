@@ -209,7 +209,7 @@ def _default_folder(config: Config) -> Path:
 def _write_config(folder: Path, config: Config) -> None:
     about = {
         "config": configs.to_dict(config),
-        "versions": {name: _version(name) for name in ("hrac", "jax", "numpy", "optax", "equinox", "gymnasium", "mujoco")},
+        "versions": {name: _version(name) for name in ("hrac", "jax", "numpy", "optax", "gymnasium", "mujoco")},
         "python": platform.python_version(),
         "device": str(jax.devices()[0]),
         "commit": _commit(),

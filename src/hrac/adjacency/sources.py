@@ -11,7 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from hrac.adjacency.network import PairBatch
 from hrac.adjacency.pairs import TablePairs, TrajectoryPairs
 from hrac.adjacency.table import AdjacencyTable
 from hrac.config import ConfigError
@@ -20,15 +19,8 @@ from hrac.settings import AdjacencyConfig
 Positions = NDArray[np.floating]
 Episodes = NDArray[np.integer]
 Arrays = dict[str, NDArray[Any]]
-
-
-@runtime_checkable
-class Pairs(Protocol):
-    """Labelled pairs of positions to draw minibatches from."""
-
-    def draw(self, rng: np.random.Generator, batches: int, batch_size: int) -> PairBatch:
-        """Minibatches (batches, batch_size, ...) as NumPy arrays."""
-        ...
+Truth = tuple[NDArray[np.integer], NDArray[np.integer]]
+"""All positions (cells, goal) of an environment, and the steps from each of them to each (cells, cells)."""
 
 
 @runtime_checkable
@@ -42,8 +34,8 @@ class Source(Protocol):
         """Take in trajectories: positions (steps, goal) in time order, each with the number of its episode."""
         ...
 
-    def pairs(self) -> Pairs:
-        """The pairs there are now."""
+    def pairs(self) -> TablePairs | TrajectoryPairs:
+        """The pairs there are now, to draw minibatches from."""
         ...
 
     @property
@@ -61,21 +53,6 @@ class Source(Protocol):
 
     def restore(self, arrays: Arrays) -> None:
         """Go on exactly from a snapshot."""
-        ...
-
-
-@runtime_checkable
-class TrueRelation(Protocol):
-    """An environment that knows how far apart its positions are."""
-
-    @property
-    def cells(self) -> NDArray[np.integer]:
-        """All positions (cells, goal)."""
-        ...
-
-    @property
-    def cell_distances(self) -> NDArray[np.integer]:
-        """Steps from each of them to each (cells, cells)."""
         ...
 
 
@@ -120,9 +97,9 @@ class Oracle(Table):
 
     needs_random_walk = False
 
-    def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig, known: TrueRelation) -> None:
+    def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig, truth: Truth) -> None:
         super().__init__(k, goal_dim, cfg)
-        self.table = AdjacencyTable.from_distances(k, cfg.cell_size, known.cells, known.cell_distances)
+        self.table = AdjacencyTable.from_distances(k, cfg.cell_size, *truth)
 
     def extend(self, positions: Positions, episodes: Episodes) -> None:
         """Nothing: all is known."""
@@ -172,7 +149,7 @@ class Trajectories:
         self._positions, self._episodes = arrays["positions"], arrays["episodes"]
 
 
-def make_source(cfg: AdjacencyConfig, k: int, goal_dim: int, known: TrueRelation | None) -> Source | None:
+def make_source(cfg: AdjacencyConfig, k: int, goal_dim: int, truth: Truth | None) -> Source | None:
     """The source that a configuration names, for one run; None if adjacency is not learned. Raises `ConfigError`."""
     match cfg.source:
         case "none":
@@ -181,9 +158,9 @@ def make_source(cfg: AdjacencyConfig, k: int, goal_dim: int, known: TrueRelation
             return Table(k, goal_dim, cfg)
         case "trajectories":
             return Trajectories(k, goal_dim, cfg)
-    if known is None:
+    if truth is None:
         raise ConfigError(
             "adjacency.source must be 'none', 'table' or 'trajectories' here, got 'oracle': this task does not know its true "
             "distances (`cells`, `cell_distances`)"
         )
-    return Oracle(k, goal_dim, cfg, known)
+    return Oracle(k, goal_dim, cfg, truth)

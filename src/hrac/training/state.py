@@ -50,7 +50,9 @@ class Training:
             init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))
         ]
         """The runs, in parts."""
-        sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, self.world.known) for _ in config.seeds]
+        known, goal_dim = self.world.known, self.setup.space.goal_dim
+        truth = None if known is None else (known.cells, known.cell_distances)
+        sources = [make_source(config.adjacency, config.k, goal_dim, truth) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
         """Where the pairs of each run come from; none if adjacency is not learned."""
         self.memory = TrajectoryMemory()
