@@ -57,7 +57,7 @@ class Training:
         """Where the pairs of each run come from; none if adjacency is not learned."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
-        self._learn_keys = run_keys(config.seeds, Stream.LEARN)
+        self._learn_keys = self._parts.split(run_keys(config.seeds, Stream.LEARN))
         self._is_ready: NDArray[np.bool_] = np.zeros(len(config.seeds), bool)
         self._older: list[Actors] | None = None
         """The actors before the last round's learning, if acting may go on with those (`training.overlap`)."""
@@ -97,9 +97,7 @@ class Training:
         static = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
         results = [
             learn_runs(keys, runs, jnp.asarray(index), *jax.device_put((flags, part)), learning=bool(flags.any()), **static)
-            for keys, runs, flags, part in zip(
-                self._parts.split(self._learn_keys), self.runs, self._parts.split(ready), collected, strict=True
-            )
+            for keys, runs, flags, part in zip(self._learn_keys, self.runs, self._parts.split(ready), collected, strict=True)
         ]
         self.runs = [runs for runs, _ in results]
         self.env_steps += self.config.training.round_env_steps

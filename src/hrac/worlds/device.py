@@ -45,19 +45,15 @@ class DeviceWorld:
         self.ends_on_success = env.ends_on_success
         self.known: KnownDistances | None = env if isinstance(env, KnownDistances) else None
         self._seeds = config.seeds
-        self._act_keys = run_keys(config.seeds, Stream.ACT)
+        self._act_keys = parts.split(run_keys(config.seeds, Stream.ACT))
         self._states: list[RolloutState] = [
             _start(keys, env=env, setup=setup) for keys in parts.split(run_keys(config.seeds, Stream.ACT_COPIES))
         ]
 
     def collect(self, actors: list[Actors], ready: NDArray[np.bool_], index: int) -> list[Collected]:
         """A round of exploring."""
-        results = [
-            _collect(*each, jnp.asarray(index), env=self.env, setup=self.setup)
-            for each in zip(
-                self._parts.split(self._act_keys), actors, self._states, self._parts.split(jnp.asarray(ready)), strict=True
-            )
-        ]
+        everyone = zip(self._act_keys, actors, self._states, self._parts.split(ready), strict=True)
+        results = [_collect(*each, jnp.asarray(index), env=self.env, setup=self.setup) for each in everyone]
         self._states = [state for state, _ in results]
         return [collected for _, collected in results]
 
