@@ -8,31 +8,34 @@ No task ends an episode for an ant that has fallen on its back.
 import argparse
 from pathlib import Path
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import hrac
 from hrac.api import RunFolderError, read_config
 from hrac.envs.ant.batch import AntBatch
-from hrac.training import playing
-from hrac.training.collect import copy_seeds
-from hrac.training.policies import HostPolicy
-from hrac.training.streams import Stream
+from hrac.training.policies import Policy
+from hrac.worlds import host
+from hrac.worlds.streams import Stream
 
 Played = dict[str, NDArray[np.float64]]
-"""What `playing.play` returns."""
+"""What `host.evaluate` returns."""
 
 
 class Kept:
     """A task that remembers the copies made of it. Those whose episode has ended are not moved any more."""
 
-    def __init__(self, policy: HostPolicy) -> None:
+    def __init__(self, policy: Policy) -> None:
         self._task = policy.task.evaluation()
         self.ends_on_success = self._task.ends_on_success
 
     def batch(self, num_envs: int, threads: int | None = None) -> AntBatch:
         self.copies = self._task.batch(num_envs, threads)
         return self.copies
+
+    def evaluation(self) -> "Kept":
+        return self
 
 
 def on_the_back(qpos: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -63,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.episodes < 1 or options.random_seed < 0:
         parser.error("--episodes must be at least 1, --random-seed at least 0")
-    episodes = copy_seeds((options.random_seed,), options.episodes, Stream.EVAL)
+    episodes = host.copy_seeds((options.random_seed,), options.episodes, Stream.EVAL)
     try:
         seeds = read_config(options.run).seeds if options.run.is_dir() else (None,)
         ants = [hrac.load(options.run, seed) for seed in seeds]
@@ -74,7 +77,8 @@ def main() -> None:
     for policy in ants:
         task = Kept(policy)
         row = arrived if task.ends_on_success else gathered
-        played = playing.play(task, policy.hierarchy, policy.actors, episodes, policy.config)
+        actors = jax.tree.map(lambda leaf: leaf[None], policy.actors)
+        played = host.evaluate(task, actors, episodes, policy.setup, None)
         cells = {"seed": str(policy.seed), "episodes": str(options.episodes)} | row(played, on_the_back(task.copies.qpos))
         if policy is ants[0]:
             print(f"| {' | '.join(cells)} |\n|{'---|' * len(cells)}")

@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from hrac.agents import continuous, td3
-from hrac.agents.continuous import ActionBox
+from hrac.agents import manager, td3
 from hrac.compiled import jit_learner
 from hrac.config import replace
 from hrac.envs.ant.gather import AntGather
 from hrac.experiments import tasks
+from hrac.spaces import Box
 
-SUBGOALS = ActionBox((-10.0, -10.0), (10.0, 10.0))
+SUBGOALS = Box((-10.0, -10.0), (10.0, 10.0))
 REACH = 2.0
 """How far the subgoals lie that are rewarded; about as far as adjacent ones."""
 RARE = 0.1
@@ -87,7 +87,7 @@ def main() -> None:
     )
     for decay in (1e-4, 0.0):
         config = replace(tasks.config_for("ant-gather"), {"manager.critic_weight_decay": decay})
-        settings = continuous.manager_settings(config)
+        settings = manager.settings(config)
 
         def learn(state: td3.TD3State, key: PRNGKeyArray, rewarded: Array, settings: td3.Settings = settings) -> td3.TD3State:
             def one(state: td3.TD3State, key: PRNGKeyArray) -> tuple[td3.TD3State, None]:

@@ -41,7 +41,8 @@ def adjacency(cells: int = 100_000, k: int = 10) -> Iterator[str]:
 
 def _random_walk(rng: np.random.Generator, side: int, steps: int) -> np.ndarray:
     start = rng.integers(side, size=2)
-    return np.clip(start + np.cumsum(MOVES[rng.integers(4, size=steps)], axis=0), 0, side - 1)
+    walk = np.clip(start + np.cumsum(MOVES[rng.integers(4, size=steps)], axis=0), 0, side - 1)
+    return walk.astype(np.float64)
 
 
 def timed(function: Callable[[], Any]) -> float:

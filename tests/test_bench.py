@@ -1,28 +1,42 @@
-import jax
-import jax.numpy as jnp
+import re
+
 import pytest
 
-from hrac.experiments.bench import flops
-from hrac.nets import MLP
+from hrac.config import replace
+from hrac.experiments import bench, tasks
 
-NETWORK = MLP.init(jax.random.key(0), (3, 5, 2))
-INPUTS = jnp.zeros((7, 3))
-FORWARD = 2 * 7 * (3 * 5 + 5 * 2)
-
-
-def _loss(network):
-    return jnp.sum(jax.vmap(network)(INPUTS))
+TINY = {
+    "k": 4,
+    "manager.hidden": (16,),
+    "manager.buffer_windows": 400,
+    "manager.batch_size": 16,
+    "controller.hidden": (16,),
+    "adjacency.hidden": (16,),
+    "training.round_env_steps": 40,
+    "training.envs_per_run": 2,
+    "training.eval_episodes": 3,
+}
+OVERLAPPING = {
+    "manager.start_fraction": 0.1,
+    "controller.buffer_steps": 1000,
+    "controller.batch_size": 16,
+    "training.overlap": True,
+}
 
 
 @pytest.mark.parametrize(
-    ("function", "expected"),
+    ("task", "changes", "how"),
     [
-        (lambda: jax.vmap(NETWORK)(INPUTS), FORWARD),
-        # forward, gradients of both weights, and the gradient passed back through the second layer
-        (lambda: jax.grad(_loss)(NETWORK), FORWARD + FORWARD + 2 * 7 * 5 * 2),
-        (jax.jit(lambda: jax.lax.scan(lambda c, _: (c @ c, None), jnp.ones((3, 3)), None, length=4)[0]), 4 * 2 * 27),
+        ("maze", {"env.layout": "#####\n#A.G#\n#####", "seeds": [0, 1]}, "2 seed(s) of 2 copies"),
+        ("point-maze", OVERLAPPING, "1 seed(s) of 2 copies, collecting while learning"),
     ],
-    ids=["forward", "gradient", "loop"],
 )
-def test_operations_of_matrix_products_are_counted(function, expected):
-    assert flops(function) == expected
+def test_the_benchmark_tells_the_speed_of_a_round_and_of_everything(task, changes, how, monkeypatch):
+    monkeypatch.setattr(bench, "QUICK", {"adjacency.pretrain_env_steps": 400, "adjacency.pretrain_epochs": 1})
+    lines = list(bench.training(replace(tasks.config_for(task), TINY | changes), 2))
+    assert lines[1].startswith(f"rounds of 40 steps, {how}: ")
+    assert re.fullmatch(r"a round takes [\d,.]+ ms; collecting alone [\d,.]+ ms", lines[2])
+    assert re.fullmatch(r"evaluation [\d.]+ s every [\d,]+ steps, adjacency [\d.]+ s every [\d,]+", lines[3])
+    speeds = [float(line.split(": ")[1].split(" steps/s")[0].replace(",", "")) for line in (lines[1], lines[4])]
+    assert 0 < speeds[1] <= speeds[0]  # everything is more than the rounds
+    assert lines[5].startswith("peak memory: ")

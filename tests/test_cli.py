@@ -12,7 +12,7 @@ import hrac
 from hrac import api, cli
 from hrac.config import replace
 from hrac.experiments.tasks import config_for
-from hrac.training.loop import Outcome
+from hrac.training.session import Outcome
 from hrac.view import curves
 
 TINY = [
@@ -99,8 +99,6 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
         (["bench", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
         (["bench", "maze", "--overlap"], 'training.overlap must be False where controller.learner is "a2c", got True'),
-        (["bench", "adjacency", "--seeds", "2"], "adjacency has no use for other options"),
-        (["bench", "ant-maze", "--env-only", "--preset", "fast"], "--env-only has no use for other options"),
     ],
 )
 def test_mistakes_are_answered_with_what_exists(arguments, message, capsys):
@@ -237,25 +235,6 @@ def test_short_options_stand_for_their_long_forms(monkeypatch):
     config, minutes = seen[0]
     assert (config.env.sigma, config.training.envs_per_run, config.training.overlap, minutes) == (0.05, 8, True, 2.5)
     assert config.training.total_env_steps == 60_000
-
-
-def test_bench_env_only_wants_ants(capsys):
-    assert cli._main(["bench", "maze", "--env-only"]) == 2
-    assert "Tasks with ants are: ant-maze, ant-maze-sparse, ant-gather" in capsys.readouterr().err
-
-
-def test_bench_env_only_compares_with_the_physics_alone(monkeypatch, capsys):
-    from hrac.experiments import bench_ants
-
-    monkeypatch.setattr(bench_ants, "COPIES", (1, 2))
-    monkeypatch.setattr(bench_ants, "MANY", (2, 4))
-    lines = list(bench_ants.environment("ant-gather", seconds=0.05))
-    assert lines[1].startswith("one ant in a loop of mj_step: ")
-    rows = [line.split() for line in lines if line.strip()[:1].isdigit()]
-    table = [row for row in rows if len(row) == 5]
-    assert {row[0] for row in table} == {"1", "2"}
-    assert all(float(row[2].replace(",", "")) > 0 and float(row[3].replace(",", "")) > 0 for row in table)
-    assert [row[0] for row in rows if row[-1] == "GB"] == ["2", "4"]
 
 
 @pytest.mark.parametrize("arguments", [["ant-maze", "--preset", "fast"], ["ant-maze", "--preset=fast"]])

@@ -8,7 +8,7 @@ import pytest
 from hrac import config
 from hrac.config import USELESS, Config, ConfigError, field_names, from_dict, parse, replace, to_dict, value_of
 from hrac.experiments.tasks import FAST, config_for, make_env
-from hrac.training.spaces import subgoal_space
+from hrac.worlds.make import make_setup
 
 
 def test_a_configuration_survives_json():
@@ -407,7 +407,7 @@ def test_a_field_that_the_task_has_no_use_for_is_refused(task, field, value):
 @pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather"])
 def test_ants_can_be_penalised_for_a_fall(task):
     config = replace(config_for(task, "hrac"), {"controller.fallen_penalty": 2.0})
-    space = subgoal_space(make_env(config).batch(1, 1), config)
+    space = make_setup(make_env(config), config).space
     upright, on_the_back = np.zeros(30), np.zeros(30)
     upright[3], on_the_back[4] = 1.0, 1.0
     assert not space.fallen(upright)
@@ -421,7 +421,8 @@ def test_a_penalty_for_falls_is_refused_where_nobody_can_fall():
     )
     with pytest.raises(ConfigError, match=message):
         make_env(config)
-    assert subgoal_space(make_env(config_for("point-maze", "hrac")).batch(1), config).fallen is None
+    plain = config_for("point-maze", "hrac")
+    assert make_setup(make_env(plain), plain).space.fallen is None
 
 
 def test_the_noise_of_the_ants_is_a_setting():

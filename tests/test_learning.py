@@ -12,7 +12,7 @@ from hrac.adjacency import network
 from hrac.agents import a2c, td3
 from hrac.folder import log
 from hrac.folder.progress import Silent
-from hrac.training import loop
+from hrac.worlds.base import DivergedError
 
 HAIRPIN = """\
 ########
@@ -126,7 +126,7 @@ def test_a_flipped_sign_is_noticed(which, tmp_path, monkeypatch):
     jax.clear_caches()  # what was compiled knows the right signs
     try:
         broken = _broken(_train(tmp_path / "run"))
-    except loop.DivergedError as error:
+    except DivergedError as error:
         broken = [str(error)]
     finally:
         jax.clear_caches()

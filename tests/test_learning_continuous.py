@@ -2,7 +2,7 @@
 
 `test_a_flipped_sign_is_noticed` (slow, run by hand) flips them one at a time and shows that it does. One is not among them,
 that of the controller's next subgoal. Values hardly depend on the direction of a subgoal, so learning goes on without it; it is
-checked by hand-worked numbers in `tests/agents/test_continuous.py`.
+checked by hand-worked numbers in `tests/agents/test_windows.py`.
 """
 
 import jax
@@ -11,10 +11,10 @@ import pytest
 
 import hrac
 from hrac.adjacency import network
-from hrac.agents import continuous, td3
+from hrac.agents import manager, td3, windows
 from hrac.folder import log
 from hrac.folder.progress import Silent
-from hrac.training.state import DivergedError
+from hrac.worlds.base import DivergedError
 
 CORNER = """\
 ####
@@ -98,9 +98,9 @@ def _flipped_critic_loss(original):
 
 
 def _worst_candidate(original):
-    def correct(draws, controller, batch, space, actions):
+    def correct(draws, controller, batch, setup):
         """As if the candidate that explains least were chosen: actions are compared with their opposites."""
-        return original(draws, controller, batch._replace(action=-batch.action), space, actions)
+        return original(draws, controller, batch._replace(action=-batch.action), setup)
 
     return correct
 
@@ -111,8 +111,8 @@ FLIPS = {
     "controller's value": (td3, "actor_loss", _flipped_actor_loss(controller=True, value=True)),
     "manager's value": (td3, "actor_loss", _flipped_actor_loss(controller=False, value=True)),
     "manager's adjacency": (td3, "actor_loss", _flipped_actor_loss(controller=False, value=False)),
-    "intrinsic reward": (continuous, "intrinsic_rewards", lambda original: lambda *arguments: -original(*arguments)),
-    "correction": (continuous, "correct", _worst_candidate),
+    "intrinsic reward": (windows, "intrinsic_rewards", lambda original: lambda *arguments: -original(*arguments)),
+    "correction": (manager, "correct", _worst_candidate),
 }
 
 

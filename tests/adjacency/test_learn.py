@@ -3,9 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hrac.adjacency import learn, network
-from hrac.adjacency.learn import Pairs, gradient_steps, train
+from hrac.adjacency import network, pairs
+from hrac.adjacency.learn import gradient_steps, train
 from hrac.adjacency.network import distance
+from hrac.adjacency.pairs import TablePairs
+from hrac.adjacency.sources import Table
 from hrac.adjacency.table import AdjacencyTable
 from hrac.settings import AdjacencyConfig
 
@@ -25,14 +27,14 @@ def line(cells, k):
 
 
 def walk_along(path, k, episodes=20, steps=100):
-    """The table of random walks up and down a path."""
+    """The relation that random walks up and down a path show."""
     rng = np.random.default_rng(0)
     places = [rng.integers(len(path), size=episodes)]
     for _ in range(steps - 1):
         places.append(np.clip(places[-1] + rng.choice([-1, 1], episodes), 0, len(path) - 1))
-    table = AdjacencyTable(k, 1.0, path.shape[1])
-    table.update(path[np.stack(places, axis=1).ravel()], np.repeat(np.arange(episodes), steps))
-    return table
+    source = Table(k, path.shape[1], CFG)
+    source.extend(path[np.stack(places, axis=1).ravel()], np.repeat(np.arange(episodes), steps))
+    return source
 
 
 def indices(batch):
@@ -62,7 +64,7 @@ def fresh(*seeds):
 )
 def test_gradient_steps_are_the_epochs_worth_of_pairs_under_the_cap(cells, epochs, batch_size, cap, steps):
     cfg = AdjacencyConfig(batch_size=batch_size, max_gradient_steps=cap)
-    assert gradient_steps(line(cells, k=2), epochs, cfg) == steps
+    assert gradient_steps(line(cells, k=2).num_pairs, epochs, cfg) == steps
 
 
 # What is drawn.
@@ -72,27 +74,27 @@ def test_gradient_steps_are_the_epochs_worth_of_pairs_under_the_cap(cells, epoch
 def _both_ways(request, monkeypatch):
     """However the pairs that are not adjacent are drawn."""
     if request.param == "rejection":
-        monkeypatch.setattr(learn, "LISTED_PAIRS", 0)
+        monkeypatch.setattr(pairs, "LISTED_PAIRS", 0)
 
 
 @pytest.mark.usefixtures("_both_ways")
 def test_half_of_each_minibatch_is_adjacent_and_the_labels_are_right():
     table = line(6, k=2)
-    batch = Pairs(table).draw(np.random.default_rng(0), 20, 8)
+    batch = TablePairs(table).draw(np.random.default_rng(0), 20, 8)
     assert batch.first.shape == batch.second.shape == (20, 8, 1)
     np.testing.assert_array_equal(batch.adjacent, table.adjacent(*indices(batch)))
     np.testing.assert_array_equal(batch.adjacent.sum(axis=1), 4)
 
 
 def test_weights_are_the_shares_of_the_two_kinds_of_pairs():
-    batch = Pairs(line(6, k=2)).draw(np.random.default_rng(0), 3, 8)  # 21 pairs: 6 + 5 + 4 adjacent
+    batch = TablePairs(line(6, k=2)).draw(np.random.default_rng(0), 3, 8)  # 21 pairs: 6 + 5 + 4 adjacent
     np.testing.assert_allclose(batch.weight, np.where(batch.adjacent, 2 * 15 / 21, 2 * 6 / 21), rtol=1e-6)
 
 
 def test_drawn_positions_are_the_centres_of_cells():
     table = AdjacencyTable(1, 0.5, 2)
     table.update(np.array([[0.1, -0.6], [0.4, -0.6]]), np.zeros(2, np.int64))
-    drawn = Pairs(table).draw(np.random.default_rng(0), 10, 4).first.reshape(-1, 2)
+    drawn = TablePairs(table).draw(np.random.default_rng(0), 10, 4).first.reshape(-1, 2)
     assert {tuple(point) for point in drawn.tolist()} == {(0.0, -0.5), (0.5, -0.5)}
 
 
@@ -103,7 +105,7 @@ def test_the_weighted_mean_of_any_function_estimates_its_mean_over_all_unordered
     f = f + f.T + 3.0 * np.eye(6)
     i, j = np.triu_indices(6)
     exact = f[i, j].mean()
-    batch = Pairs(table).draw(rng, 4_000, 8)
+    batch = TablePairs(table).draw(rng, 4_000, 8)
     values = f[indices(batch)]
     estimates = (batch.weight * values).mean(axis=1)
     standard_error = estimates.std() / np.sqrt(len(estimates))
@@ -114,7 +116,7 @@ def test_the_weighted_mean_of_any_function_estimates_its_mean_over_all_unordered
 @pytest.mark.usefixtures("_both_ways")
 def test_every_unordered_pair_has_the_same_expected_weight():
     draws = 40_000
-    batch = Pairs(line(6, k=2)).draw(np.random.default_rng(1), draws // 8, 8)
+    batch = TablePairs(line(6, k=2)).draw(np.random.default_rng(1), draws // 8, 8)
     i, j = indices(batch)
     pair = np.minimum(i, j) * 6 + np.maximum(i, j)
     weight = np.bincount(pair.ravel(), batch.weight.ravel(), minlength=36).reshape(6, 6) / draws
@@ -127,7 +129,7 @@ def test_every_unordered_pair_has_the_same_expected_weight():
 @pytest.mark.usefixtures("_both_ways")
 @pytest.mark.parametrize("cells", [1, 3])
 def test_where_everything_is_adjacent_only_adjacent_pairs_count(cells):
-    batch = Pairs(line(cells, k=2)).draw(np.random.default_rng(0), 50, 8)
+    batch = TablePairs(line(cells, k=2)).draw(np.random.default_rng(0), 50, 8)
     np.testing.assert_array_equal(batch.weight, np.where(batch.adjacent, 2.0, 0.0))
     i, j = indices(batch)
     near = batch.adjacent
@@ -135,8 +137,8 @@ def test_where_everything_is_adjacent_only_adjacent_pairs_count(cells):
 
 
 def test_where_hardly_any_pair_is_not_adjacent_those_few_are_listed(monkeypatch):
-    monkeypatch.setattr(learn, "LISTED_PAIRS", 0)
-    batch = Pairs(line(20, k=18)).draw(np.random.default_rng(0), 10, 8)  # 210 pairs, all adjacent but (0, 19)
+    monkeypatch.setattr(pairs, "LISTED_PAIRS", 0)
+    batch = TablePairs(line(20, k=18)).draw(np.random.default_rng(0), 10, 8)  # 210 pairs, all adjacent but (0, 19)
     i, j = indices(batch)
     assert {*zip(i[~batch.adjacent], j[~batch.adjacent], strict=True)} == {(0, 19)}
     np.testing.assert_allclose(batch.weight[~batch.adjacent], 2 / 210, rtol=1e-6)
@@ -161,12 +163,12 @@ def test_the_network_learns_steps_not_space():
 
 
 def test_runs_trained_at_once_are_those_trained_one_by_one():
-    tables = [walk_along(CORRIDORS, k=3), walk_along(CORRIDORS[:4], k=1)]  # 153 and 10 pairs: 718 and 47 steps
+    sources = [walk_along(CORRIDORS, k=3), walk_along(CORRIDORS[:4], k=1)]  # 153 and 10 pairs: 718 and 47 steps
     states, rngs = fresh(0, 1)
-    together, losses = train(states, tables, rngs, 150, CFG)
-    for run, table in enumerate(tables):
+    together, losses = train(states, sources, rngs, 150, CFG)
+    for run, source in enumerate(sources):
         state, rng = fresh(run)
-        alone, loss = train(state, [table], rng, 150, CFG)
+        alone, loss = train(state, [source], rng, 150, CFG)
         assert float(losses[run]) == pytest.approx(float(loss[0]), abs=1e-5)
         for one, both in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
             np.testing.assert_allclose(one[0], both[run], atol=1e-4)
@@ -174,8 +176,8 @@ def test_runs_trained_at_once_are_those_trained_one_by_one():
 
 def test_a_run_makes_exactly_its_gradient_steps():
     states, rngs = fresh(0, 1)
-    tables = [walk_along(CORRIDORS, k=3), walk_along(CORRIDORS[:4], k=1)]
-    trained, _ = train(states, tables, rngs, 150, CFG)
+    sources = [walk_along(CORRIDORS, k=3), walk_along(CORRIDORS[:4], k=1)]
+    trained, _ = train(states, sources, rngs, 150, CFG)
     counts = [leaf for leaf in jax.tree.leaves(trained.opt_state) if leaf.dtype == jnp.int32]
     np.testing.assert_array_equal(counts, [[718, 47]])
 

@@ -42,8 +42,7 @@ def test_loss_by_hand():
     # pi = (1/4, 3/4), V = 0.5. Step 1: a = 1, R = 1, A = .5. Step 2: a = 0, R = 0, A = -.5. Step 3 does not count.
     networks = (_constant([0.0, np.log(3.0)]), _constant([0.5]))
     steps = ControllerStep(
-        obs=jnp.zeros((3, 2)),
-        subgoal=jnp.zeros((3, 1)),
+        seen=jnp.zeros((3, 3)),
         action=jnp.array([1, 0, 0]),
         ret=jnp.array([1.0, 0.0, 100.0]),
         valid=jnp.array([True, True, False]),
@@ -57,15 +56,15 @@ def test_loss_by_hand():
 
 def test_the_value_is_not_trained_through_the_policy_term():
     networks = (_constant([0.0, 1.0]), _constant([0.5]))
-    steps = ControllerStep(jnp.zeros((1, 2)), jnp.zeros((1, 1)), jnp.array([0]), jnp.array([1.0]), jnp.array([True]))
+    steps = ControllerStep(jnp.zeros((1, 3)), jnp.array([0]), jnp.array([1.0]), jnp.array([True]))
     gradient = jax.grad(lambda n: a2c.loss(n, steps, CFG)[0])(networks)
     np.testing.assert_allclose(gradient[1].biases[0], [-2 * 0.5])  # d (R - V)^2 / dV alone
 
 
 def test_no_valid_step_means_no_gradient():
-    state = a2c.init(jax.random.key(0), 2, 1, 2, CFG)
-    steps = ControllerStep(jnp.ones((4, 2)), jnp.ones((4, 1)), jnp.zeros(4, jnp.int32), jnp.ones(4), jnp.zeros(4, bool))
-    after, _ = a2c.update(state, steps, CFG)
+    state = a2c.init(jax.random.key(0), 3, 2, CFG)
+    steps = ControllerStep(jnp.ones((4, 3)), jnp.zeros(4, jnp.int32), jnp.ones(4), jnp.zeros(4, bool))
+    after, _ = jax.jit(a2c.update, static_argnums=2)(state, steps, CFG)
     for old, new in zip(
         jax.tree.leaves((state.actor, state.critic)), jax.tree.leaves((after.actor, after.critic)), strict=True
     ):
@@ -78,19 +77,18 @@ def test_probe_the_right_action_depends_on_the_subgoal():
     def batch(key, actor):
         key_goal, key_act = jax.random.split(key)
         subgoal = jnp.where(jax.random.bernoulli(key_goal, 0.5, (64, 1)), 1.0, -1.0)
-        obs = jnp.zeros((64, 2))
-        logits = jax.vmap(lambda o, g: a2c.logits(actor, o, g))(obs, subgoal)
-        action = jax.random.categorical(key_act, logits)
+        seen = jnp.concatenate([jnp.zeros((64, 2)), subgoal], axis=1)
+        action = jax.random.categorical(key_act, actor(seen))
         reward = (action == (subgoal[:, 0] > 0).astype(action.dtype)).astype(jnp.float32)
-        return ControllerStep(obs, subgoal, action.astype(jnp.int32), reward, jnp.ones(64, bool))
+        return ControllerStep(seen, action.astype(jnp.int32), reward, jnp.ones(64, bool))
 
     @jax.jit
     def train(state, key):
         return jax.lax.scan(lambda s, k: (a2c.update(s, batch(k, s.actor), CFG)[0], None), state, jax.random.split(key, 600))[0]
 
-    state = train(a2c.init(jax.random.key(0), 2, 1, 2, CFG), jax.random.key(1))
+    state = train(a2c.init(jax.random.key(0), 3, 2, CFG), jax.random.key(1))
     for goal, best in ((1.0, 1), (-1.0, 0)):
-        inputs = jnp.zeros(2), jnp.array([goal])
-        probability = jax.nn.softmax(a2c.logits(state.actor, *inputs))[best]
+        seen = jnp.array([0.0, 0.0, goal])
+        probability = jax.nn.softmax(state.actor(seen))[best]
         assert probability > 0.9
-        np.testing.assert_allclose(state.critic(jnp.concatenate(inputs))[0], probability, atol=0.1)
+        np.testing.assert_allclose(state.critic(seen)[0], probability, atol=0.1)

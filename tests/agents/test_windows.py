@@ -6,12 +6,24 @@ import numpy as np
 import pytest
 
 from hrac import config as configs
+from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace
-from hrac.agents.windows import Trajectory, controller_steps, empty_tail, intrinsic_rewards, manager_windows
+from hrac.agents.windows import (
+    Trajectory,
+    controller_steps,
+    controller_transitions,
+    empty_tail,
+    fall_costs,
+    intrinsic_rewards,
+    manager_windows,
+)
 from hrac.config import Config
+from hrac.experiments import tasks
+from hrac.spaces import Box, Discrete
 
 CFG = configs.replace(Config(), {"k": 3, "training.round_env_steps": 6, "controller.discount": 0.5})
 LINE = SubgoalSpace(False, (0.0,), (20.0,))
+SETUP = Setup(LINE, Discrete(2), 1, CFG)
 
 
 def _trajectory(ends, rewards, subgoals=None, truncated=False):
@@ -37,7 +49,7 @@ def _trajectory(ends, rewards, subgoals=None, truncated=False):
 
 
 def _with_tail(trajectory, tail=None):
-    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), tail or empty_tail(3, 1, 1), trajectory)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), tail or empty_tail(SETUP), trajectory)
 
 
 def test_windows_are_cut_at_the_clock_and_at_the_episodes_end():
@@ -45,7 +57,7 @@ def test_windows_are_cut_at_the_clock_and_at_the_episodes_end():
     whole = _with_tail(_trajectory({4}, [1, 2, 4, 8, 16, 32, 64, 128, 256]))
     windows, ended = manager_windows(whole, CFG)
     np.testing.assert_array_equal(np.flatnonzero(ended), [2, 4, 7])
-    kept = jax.tree.map(lambda leaf: np.asarray(leaf)[np.asarray(ended)], windows)
+    kept = jax.tree.map(lambda leaf: np.asarray(leaf)[np.asarray(ended)], windows.whole)
     np.testing.assert_array_equal(kept.reward, [1 + 2 + 4, 8 + 16, 32 + 64 + 128])
     np.testing.assert_array_equal(kept.obs[:, 0], [0, 3, 5])
     np.testing.assert_array_equal(kept.action[:, 0], [100, 103, 105])
@@ -57,7 +69,7 @@ def test_windows_are_cut_at_the_clock_and_at_the_episodes_end():
 def test_bootstrapping_at_the_time_limit_is_a_choice(bootstraps, expected):
     cfg = configs.replace(CFG, {"manager.bootstrap_at_time_limit": bootstraps})
     windows, ended = manager_windows(_with_tail(_trajectory({1}, [1, 1], truncated=True)), cfg)
-    np.testing.assert_array_equal(np.asarray(windows.bootstrap)[np.asarray(ended)], expected)
+    np.testing.assert_array_equal(np.asarray(windows.whole.bootstrap)[np.asarray(ended)], expected)
 
 
 def test_a_window_across_two_rounds_is_learned_from_once_and_whole():
@@ -66,11 +78,10 @@ def test_a_window_across_two_rounds_is_learned_from_once_and_whole():
     first = _with_tail(jax.tree.map(lambda leaf: leaf[:4], whole))
     second = _with_tail(jax.tree.map(lambda leaf: leaf[4:], whole), jax.tree.map(lambda leaf: leaf[-3:], first))
     windows, ended = manager_windows(second, CFG)
-    np.testing.assert_array_equal(np.asarray(windows.reward)[np.asarray(ended)], [4 + 8 + 16, 32 + 64 + 128])
-    np.testing.assert_array_equal(np.asarray(windows.obs)[np.asarray(ended), 0], [2, 5])
-    used = [
-        np.asarray(steps.obs)[np.asarray(steps.valid), 0] for steps in (controller_steps(r, LINE, CFG) for r in (first, second))
-    ]
+    np.testing.assert_array_equal(np.asarray(windows.whole.reward)[np.asarray(ended)], [4 + 8 + 16, 32 + 64 + 128])
+    np.testing.assert_array_equal(np.asarray(windows.whole.obs)[np.asarray(ended), 0], [2, 5])
+    both = (controller_steps(part, LINE, CFG) for part in (first, second))
+    used = [np.asarray(steps.seen)[np.asarray(steps.valid), 0] for steps in both]
     np.testing.assert_array_equal(used[0], [0, 1])
     np.testing.assert_array_equal(used[1], [2, 3, 4, 5, 6, 7])
 
@@ -84,9 +95,9 @@ def test_every_step_is_used_exactly_once_over_many_rounds():
         part = _with_tail(jax.tree.map(lambda leaf, s=start: leaf[s : s + 6], whole), tail)
         tail = jax.tree.map(lambda leaf: leaf[-3:], part)
         steps = controller_steps(part, LINE, CFG)
-        used += np.asarray(steps.obs)[np.asarray(steps.valid), 0].tolist()
+        used += np.asarray(steps.seen)[np.asarray(steps.valid), 0].tolist()
         windows, ended = manager_windows(part, CFG)
-        rewards += float(np.asarray(windows.reward)[np.asarray(ended)].sum())
+        rewards += float(np.asarray(windows.whole.reward)[np.asarray(ended)].sum())
     assert sorted(used) == list(range(60))
     assert rewards == 60.0
 
@@ -105,3 +116,81 @@ def test_controller_returns_look_only_to_the_windows_end():
     # Rewards 0 0 1 | 0 1 | 1 goes on; discount 1/2.
     np.testing.assert_allclose(np.asarray(steps.ret)[3:8], [0.25, 0.5, 1.0, 0.5, 1.0])
     np.testing.assert_array_equal(np.asarray(steps.valid), [False] * 3 + [True] * 5 + [False])
+
+
+# Steps and windows as two levels by TD3 learn from them, with k = 2.
+
+TD3 = configs.replace(tasks.config_for("ant-maze"), {"k": 2})
+RELATIVE = SubgoalSpace(True, (0.0,), (10.0,), reach=5.0)
+
+
+def _pushed(last, terminated=(False,) * 4, truncated=(False,) * 4):
+    """Two steps of tail, then steps from 0, 1, 3, 3.5 to 4 with subgoals 4, 3, 1, 0.5 and actions 0.1, 0.2, ..."""
+    positions = jnp.array([-9.0, -9.0, 0.0, 1.0, 3.0, 3.5])[:, None]
+    after = jnp.array([-9.0, -9.0, 1.0, 3.0, 3.5, 4.0])[:, None]
+    pad = lambda values: jnp.array([False, False, *values])  # noqa: E731
+    return Trajectory(
+        obs=positions,
+        subgoal=jnp.array([0.0, 0.0, 4.0, 3.0, 1.0, 0.5])[:, None],
+        action=jnp.array([0.0, 0.0, 0.1, 0.2, 0.3, 0.4])[:, None],
+        reward=jnp.array([0.0, 0.0, 1.0, 2.0, 4.0, 8.0]),
+        next_obs=after,
+        terminated=pad(terminated),
+        truncated=pad(truncated),
+        clock=jnp.array([0, 0, 0, 1, 0, 1]),
+        last=pad(last),
+    )
+
+
+def _new(trajectory):
+    return jax.tree.map(lambda leaf: leaf[2:], trajectory)
+
+
+@pytest.mark.parametrize("ends_with_window", [False, True])
+def test_a_step_of_the_controller_by_hand(ends_with_window):
+    cfg = configs.replace(TD3, {"controller.ends_with_window": ends_with_window})
+    new = _new(_pushed((False, True, False, True), (False, False, False, True)))
+    steps = controller_transitions(new, RELATIVE, cfg)
+    np.testing.assert_allclose(steps.obs, [[0.0, 4.0], [1.0, 3.0], [3.0, 1.0], [3.5, 0.5]])  # what it saw, and its subgoal
+    np.testing.assert_allclose(
+        steps.next_obs, [[1.0, 3.0], [3.0, 1.0], [3.5, 0.5], [4.0, 0.0]]
+    )  # the same point, seen from there
+    np.testing.assert_allclose(steps.action[:, 0], [0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_allclose(steps.reward, [-3.0, -1.0, -0.5, -0.0])  # minus the distance left to the point 4
+    expected = [True, not ends_with_window, True, False]  # the last one terminated
+    np.testing.assert_array_equal(steps.bootstrap, expected)
+
+
+def test_a_step_that_ends_on_the_back_costs_the_penalty():
+    """The steps end at 1, 3, 3.5 and 4, and 3, 1, 0.5 and 0 from the point 4; those beyond 3.2 are said to have fallen."""
+    space = RELATIVE._replace(fallen=lambda obs: obs[..., 0] > 3.2)
+    cfg = configs.replace(TD3, {"controller.fallen_penalty": 2.0})
+    new = _new(_pushed((False, True, False, True)))
+    np.testing.assert_allclose(fall_costs(new, space, cfg), [0.0, 0.0, 2.0, 2.0])
+    np.testing.assert_allclose(controller_transitions(new, space, cfg).reward, [-3.0, -1.0, -2.5, -2.0])
+
+
+def test_nothing_is_bootstrapped_past_the_time_limit():
+    new = _new(_pushed((False, True, False, True), truncated=(False, True, False, False)))
+    np.testing.assert_array_equal(controller_transitions(new, RELATIVE, TD3).bootstrap, [True, False, True, True])
+
+
+def test_a_window_has_its_own_steps_and_no_others():
+    windows, ended = manager_windows(_pushed((False, True, True, True)), TD3)
+    np.testing.assert_array_equal(ended, [False, True, True, True])
+    second, third = (jax.tree.map(lambda leaf, i=i: leaf[i], windows) for i in (1, 2))
+    np.testing.assert_allclose(second.obs[:, 0], [0.0, 1.0])
+    np.testing.assert_allclose(second.action[:, 0], [0.1, 0.2])
+    np.testing.assert_array_equal(second.inside, [True, True])
+    assert second.whole.reward == 3.0
+    np.testing.assert_array_equal(third.inside, [True, False])  # it ended after one step
+    assert third.whole.reward == 4.0
+    np.testing.assert_allclose(third.obs[0], [3.0])
+
+
+def test_the_steps_before_a_first_round_belong_to_nothing():
+    tail = empty_tail(Setup(RELATIVE, Box((-1.0,) * 3, (1.0,) * 3), 5, TD3))
+    assert (tail.obs.shape, tail.subgoal.shape, tail.action.shape) == ((2, 5), (2, 1), (2, 3))
+    windows, ended = manager_windows(jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf[:1]]), tail), TD3)
+    np.testing.assert_array_equal(windows.inside, [[True, False]])  # the one step after it is a window of its own
+    assert bool(ended[0])

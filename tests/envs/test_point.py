@@ -1,4 +1,4 @@
-"""The point in the maze of Ant Maze Sparse, and its form in JAX; in the U it is looked at in tests/training/test_host.py."""
+"""The point in the maze of Ant Maze Sparse, and its form in JAX; in the U it is looked at in tests/worlds/test_host.py."""
 
 import dataclasses
 
@@ -123,3 +123,23 @@ def test_in_jax_it_is_evaluated_as_on_the_host_and_explored_without_ends():
     assert world.evaluation() == U.evaluation().on_device()
     assert world.evaluation().ends_on_success
     assert SPARSE.on_device().exploring() == dataclasses.replace(SPARSE, ends_on_success=False).on_device()
+
+
+@pytest.mark.parametrize("ids", [[-1], [0, 0], [1, 0], [3]])
+def test_a_point_batch_refuses_copies_that_there_are_not(ids):
+    env = U.batch(3)
+    env.reset()
+    with pytest.raises(ValueError, match="ids must be different copies from 0 to 2"):
+        env.reset(ids)
+    np.testing.assert_array_equal(env.episodes, [0, 0, 0])
+
+
+def test_a_point_batch_takes_masks_and_wants_a_seed_a_copy():
+    env = U.batch(3)
+    with pytest.raises(RuntimeError, match="reset the copies"):
+        env.step(np.zeros((3, 2)))
+    env.reset()
+    env.reset([False, False, True])
+    np.testing.assert_array_equal(env.episodes, [0, 0, 1])
+    with pytest.raises(ValueError, match="seeds must be 2 integers"):
+        env.reset([0, 1], seeds=[5])

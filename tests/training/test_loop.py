@@ -15,8 +15,9 @@ from hrac import api
 from hrac.folder import checkpoint, log
 from hrac.folder.files import CHECKPOINT
 from hrac.folder.progress import Silent
-from hrac.training import loop, rounds, stop
-from hrac.training.device import DeviceTraining
+from hrac.training import state
+from hrac.training.state import Training
+from hrac.worlds.base import DivergedError
 
 LAYOUT = "#####\n#A..#\n###.#\n#G..#\n#####"
 TINY = {
@@ -89,7 +90,7 @@ def test_the_same_seed_gives_the_same_numbers_alone_or_beside_another(unbroken, 
 
 def test_evaluating_more_often_does_not_change_what_is_learned(unbroken, tmp_path):
     _train(tmp_path / "more", seeds=[0], training__eval_every_env_steps=40, training__eval_episodes=7)
-    ours, other = (hrac.load(folder, 0).agent.manager.actor for folder in (tmp_path / "more", unbroken))
+    ours, other = (hrac.load(folder, 0).actors.manager for folder in (tmp_path / "more", unbroken))
     jax.tree.map(np.testing.assert_array_equal, ours, other)
 
 
@@ -109,7 +110,8 @@ def test_mapped_runs_equal_runs_alone(monkeypatch, tmp_path):
 
 KILLED = """
 import os, signal, sys, hrac
-from hrac.training import rounds
+from hrac.training import state
+from hrac.worlds import device
 from hrac.folder import checkpoint, log
 count = 0
 original = {target}
@@ -131,8 +133,8 @@ hrac.train("maze", steps=1600, seeds=2, out=sys.argv[1], display=Silent(), **{se
 @pytest.mark.parametrize(
     ("target", "at", "before"),
     [
-        ("rounds.wander_runs", 1, True),  # before anything is saved
-        ("rounds.round_runs", 20, False),  # between two checkpoints
+        ("device._random_walk", 1, True),  # before anything is saved
+        ("state.learn_runs", 20, False),  # between two checkpoints
         ("checkpoint.save", 6, True),  # new policies without their checkpoint
         ("checkpoint.save", 6, False),  # right after a checkpoint
         ("checkpoint.save", 15, True),  # within the last of five saves
@@ -148,14 +150,14 @@ def test_a_killed_run_ends_as_if_it_had_not_been_killed(unbroken, tmp_path, targ
     assert outcome.finished
     assert (folder / "metrics.csv").read_bytes() == (unbroken / "metrics.csv").read_bytes()
     for seed in (0, 1):
-        ours, other = (hrac.load(path, seed).agent for path in (folder, unbroken))
+        ours, other = (hrac.load(path, seed).actors for path in (folder, unbroken))
         jax.tree.map(np.testing.assert_array_equal, ours, other)
 
 
 def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monkeypatch):
     folder = tmp_path / "interrupted"
     count = 0
-    original = DeviceTraining.round
+    original = Training.round
 
     def interrupting(self):
         nonlocal count
@@ -164,7 +166,7 @@ def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monk
         if count == 13:  # in the middle of an evaluation interval
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(DeviceTraining, "round", interrupting)
+    monkeypatch.setattr(Training, "round", interrupting)
     outcome = _train(folder, seeds=2)
     assert not outcome.finished
     assert outcome.interrupted
@@ -197,20 +199,20 @@ def test_a_finished_run_can_be_made_longer(unbroken, tmp_path):
 
 def test_a_nan_stops_the_run_and_says_what_where_and_when(tmp_path, monkeypatch):
     folder = tmp_path / "nan"
-    original = rounds.round_runs
+    original = state.learn_runs
 
-    def poisoned(keys, runs, index, learning, **static):
-        runs, metrics, visited = original(keys, runs, index, learning, **static)
+    def poisoned(keys, runs, index, *rest, **static):
+        runs, metrics = original(keys, runs, index, *rest, **static)
         if int(index) * 40 == 920:
             total, weight = metrics["manager/critic_loss"]
             metrics["manager/critic_loss"] = (total * np.float32("nan"), weight)
-        return runs, metrics, visited
+        return runs, metrics
 
-    monkeypatch.setattr(rounds, "round_runs", poisoned)
+    monkeypatch.setattr(state, "learn_runs", poisoned)
     message = (
         r"manager/critic_loss of seed 3 is nan in the round that ended at step 960\. The last good checkpoint is .*checkpoint"
     )
-    with pytest.raises(loop.DivergedError, match=message):
+    with pytest.raises(DivergedError, match=message):
         _train(folder, seeds=[3])
     monkeypatch.undo()
     assert hrac.resume(folder, display=Silent()).finished
@@ -218,19 +220,19 @@ def test_a_nan_stops_the_run_and_says_what_where_and_when(tmp_path, monkeypatch)
 
 def test_a_weight_that_is_not_finite_is_never_saved(tmp_path, monkeypatch):
     folder = tmp_path / "inf"
-    original = DeviceTraining.round
+    original = Training.round
 
     def poisoned(self):
         original(self)
         if self.env_steps == 640:
-            part = self.parts[0]
+            part = self.runs[0]
             critic = part.agent.manager.critics[1]
             broken = jax.tree.map(lambda leaf: leaf.at[0].set(np.inf), critic)
             manager = part.agent.manager._replace(critics=(part.agent.manager.critics[0], broken))
-            self.parts[0] = part._replace(agent=part.agent._replace(manager=manager))
+            self.runs[0] = part._replace(agent=part.agent._replace(manager=manager))
 
-    monkeypatch.setattr(DeviceTraining, "round", poisoned)
-    with pytest.raises(loop.DivergedError, match=r"agent\.manager\.critics\[1\].* of seed 0 is nan .* step 640"):
+    monkeypatch.setattr(Training, "round", poisoned)
+    with pytest.raises(DivergedError, match=r"agent\.manager\.critics\[1\].* of seed 0 is nan .* step 640"):
         _train(folder)
     _, facts = checkpoint.load(folder / CHECKPOINT, "checkpoint")
     assert facts["env_steps"] == 400
@@ -269,13 +271,13 @@ def test_runs_may_start_to_learn_at_different_times(tmp_path):
     config = api.tasks.config_for("maze", "hrac")
     changes = {name.replace("__", "."): value for name, value in TINY.items()} | {"seeds": [0, 1]}
     config = hrac.config.replace(config, changes)
-    training = loop.prepare(config, api.tasks.make_env(config))
+    training = Training(config, api.tasks.make_env(config))
     training.pretrain()
-    empty = jax.tree.map(np.array, training.parts[1].windows)
+    empty = jax.tree.map(np.array, training.runs[1].windows)
     for _ in range(5):  # the second run's buffer never fills
         training.round()
-        training.parts[1] = training.parts[1]._replace(windows=jax.device_put(empty))
-    assert training._learning == [True, False]
+        training.runs[1] = training.runs[1]._replace(windows=jax.device_put(empty))
+    np.testing.assert_array_equal(training.ready(), [True, False])
     rows = training.evaluate()
     assert {row.seed for row in rows if row.name == "manager/critic_loss"} == {0}
     assert {row.seed for row in rows if row.name == "train/intrinsic_reward"} == {0, 1}

@@ -1,6 +1,7 @@
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,16 +19,13 @@ def test_a_second_interruption_is_immediate():
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
-def test_what_queues_and_terminals_send_is_remembered_and_can_be_polled(number):
+def test_what_queues_and_terminals_send_is_remembered(number):
     number = getattr(signal, number)
     before = signal.getsignal(number)
     with stop.interruptible() as interrupted:
-        interrupted.poll()
         os.kill(os.getpid(), number)
         time.sleep(0.01)
         assert interrupted()
-        with pytest.raises(stop.StoppedError):
-            interrupted.poll()
     assert signal.getsignal(number) == before
 
 
@@ -48,3 +46,58 @@ def test_nohup_is_respected():
             assert not interrupted()
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def _at(step):
+    return SimpleNamespace(env_steps=step)
+
+
+def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
+    now, training = [100.0], _at(1_000)
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    deadline = stop.Deadline(1.0, training, rounds=2)
+
+    def asked_after(seconds):
+        now[0] += seconds
+        return deadline()
+
+    assert not asked_after(0.0)
+    assert not any(asked_after(seconds) for seconds in (0.5, 5.0, 3.0))
+    with deadline.measuring_save():
+        now[0] += 10.0  # 18.5 s of 60 are over; a save is no part of a round
+    assert not asked_after(15.0)  # 33.5 s are over, a round of 15 and a save of 10 may follow
+    assert not asked_after(1.0)  # 34.5 + 15 + 10
+    assert not asked_after(1.0)  # the 15 s are forgotten: 35.5 + 1 + 10
+    training.env_steps = 2_000  # twice the steps: a checkpoint may be twice as large
+    assert not asked_after(1.0)  # 36.5 + 1 + 20
+    training.env_steps = 2_400
+    assert asked_after(1.0)  # 37.5 + 1 + 24
+
+
+def test_a_deadline_stops_where_the_longest_of_the_last_rounds_would_not_fit(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    deadline, answers = stop.Deadline(1.0, _at(1), rounds=4), []
+    for seconds in (0.0, 20.0, 10.0, 9.9, 0.2):
+        now[0] += seconds
+        answers.append(deadline())
+    assert answers == [False, False, False, False, True]  # 39.9 + 20 fits, 40.1 + 20 does not
+
+
+def test_without_minutes_only_an_interruption_stops():
+    assert not stop.Deadline(None, _at(10**9))()
+    asked = stop.Deadline(None, _at(0), lambda: True)
+    assert asked()
+    with pytest.raises(stop.StoppedError):
+        asked.poll()
+    stop.Deadline(None, _at(0), lambda: False).poll()
+
+
+@pytest.mark.parametrize(("reading", "too_late"), [(8.0, False), (9.0, True)])
+def test_writing_a_checkpoint_may_take_six_times_as_long_as_reading_it(reading, too_late, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    resumed = stop.Deadline(1.0, _at(1_000))
+    with resumed.measuring_save(reading=True):
+        now[0] += reading  # 8 + 48 s, or 9 + 54
+    assert resumed() is too_late

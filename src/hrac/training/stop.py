@@ -70,9 +70,9 @@ class Deadline:
         return self._interrupted() or now + max(self._rounds) + save > self._end
 
     def poll(self) -> None:
-        """Raise `StoppedError` if somebody asked to stop."""
+        """Raise `StoppedError` if somebody asked to stop: for long work that has nothing to save yet, such as pre-training."""
         if self._interrupted():
-            raise StoppedError
+            raise StoppedError("the training was asked to stop")
 
     @contextlib.contextmanager
     def measuring_save(self, reading: bool = False) -> Iterator[None]:
@@ -86,7 +86,7 @@ class Deadline:
 
 
 class StoppedError(HracError):
-    """Raised by `Interrupted.poll` in the middle of work that is done again when the run goes on."""
+    """Raised by `Deadline.poll` in the middle of work that is done again when the run goes on."""
 
 
 class Interrupted:
@@ -98,11 +98,6 @@ class Interrupted:
     def __call__(self) -> bool:
         """Whether it happened."""
         return self._times > 0
-
-    def poll(self) -> None:
-        """Raise `StoppedError` if it happened: for work that takes long and has nothing to save yet, such as pre-training."""
-        if self():
-            raise StoppedError("the training was asked to stop")
 
     def remember(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""

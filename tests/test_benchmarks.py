@@ -1,0 +1,77 @@
+"""The scripts of `benchmarks/`, as far as they take no time."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hrac
+from hrac.agents import td3
+from hrac.experiments import tasks
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+def _script(name):
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_speed_of_ants_is_compared_with_the_physics_alone(monkeypatch):
+    script = _script("speed_of_ants")
+    monkeypatch.setattr(script, "COPIES", (1, 2))
+    monkeypatch.setattr(script, "MANY", (2, 4))
+    lines = list(script.environment("ant-gather", seconds=0.05))
+    assert lines[1].startswith("one ant in a loop of mj_step: ")
+    rows = [line.split() for line in lines if line.strip()[:1].isdigit()]
+    table = [row for row in rows if len(row) == 5]
+    assert {row[0] for row in table} == {"1", "2"}
+    assert all(float(row[2].replace(",", "")) > 0 and float(row[3].replace(",", "")) > 0 for row in table)
+    assert [row[0] for row in rows if row[-1] == "GB"] == ["2", "4"]
+
+
+def test_the_speed_of_ants_wants_ants():
+    with pytest.raises(SystemExit, match="Tasks with ants are: ant-maze, ant-maze-sparse, ant-gather"):
+        list(_script("speed_of_ants").environment("maze"))
+
+
+def test_the_speed_of_adjacency_is_told_with_its_size():
+    lines = list(_script("speed_of_adjacency").adjacency(cells=16, k=2))
+    assert lines[1].startswith("16 explored cells, ")
+    assert "training of the network, 3 gradient steps" in lines[3]  # 136 pairs in minibatches of 64
+
+
+def test_failures_are_counted_by_what_became_of_the_ants(capsys, monkeypatch):
+    script = _script("failures")
+    monkeypatch.setattr(sys, "argv", ["failures.py", str(hrac.pretrained("ant-gather")), "--episodes", "2"])
+    script.main()
+    header, _, row = (line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines())
+    assert [name.strip() for name in header][:3] == ["seed", "episodes", "return"]
+    assert row[1].strip() == "2"
+
+
+def test_an_ant_whose_upward_axis_points_down_is_on_its_back():
+    upright, turned, on_its_back = [1.0, 0, 0, 0], [np.sqrt(0.5), 0, 0, np.sqrt(0.5)], [0.0, 1.0, 0, 0]
+    qpos = np.zeros((3, 15))
+    qpos[:, 3:7] = upright, turned, on_its_back
+    np.testing.assert_array_equal(_script("failures").on_the_back(qpos), [False, False, True])
+
+
+def test_the_quiet_critic_is_measured_by_the_slope_of_its_value_and_the_size_of_its_weights():
+    script = _script("quiet_critic")
+    ahead = jnp.linspace(-1.0, 1.0, 8)
+    seen = script.Experience(ahead[:, None], ahead[:, None], ahead)
+    state = td3.init(jax.random.key(0), 1, 2, script.manager.settings(tasks.config_for("ant-gather"))._replace(hidden=(4,)))
+    batch = script.windows(jax.random.key(0), seen, jnp.asarray(1.0))
+    assert set(np.unique(batch.reward)) == {-1.0, 0.0, 1.0}
+    assert batch.obs.shape == (script.BATCH, 1)
+    correlation, size = script.agreement(state, seen)
+    assert -1.0 <= float(correlation) <= 1.0
+    leaves = np.concatenate([np.abs(leaf).ravel() for leaf in jax.tree.leaves(state.critics[0])])
+    np.testing.assert_allclose(size, leaves.mean(), rtol=1e-5)
