@@ -5,9 +5,9 @@ import numpy as np
 from hrac.agents import a2c
 from hrac.agents.a2c import ControllerStep
 from hrac.nets import MLP
-from hrac.settings import ControllerConfig
+from hrac.settings import A2C
 
-CFG = ControllerConfig(hidden=(32,), learning_rate=3e-3)
+CFG = A2C(hidden=(32,), learning_rate=3e-3)
 
 
 def test_returns_stop_at_the_windows_end():
@@ -49,7 +49,7 @@ def test_loss_by_hand():
     )
     policy = (-0.5 * np.log(0.75) + 0.5 * np.log(0.25)) / 2
     value, entropy = 0.25, -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
-    loss, metrics = a2c.loss(networks, steps, ControllerConfig(entropy_weight=0.01))
+    loss, metrics = a2c.loss(networks, steps, A2C(entropy_weight=0.01))
     np.testing.assert_allclose(loss, policy + value - 0.01 * entropy, rtol=1e-5)
     np.testing.assert_allclose(metrics["controller/entropy"], entropy, rtol=1e-5)
 

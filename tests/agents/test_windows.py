@@ -12,10 +12,10 @@ from hrac.agents.windows import (
     Trajectory,
     controller_steps,
     controller_transitions,
-    empty_tail,
+    empty_steps,
     fall_costs,
     intrinsic_rewards,
-    manager_windows,
+    manager_window,
 )
 from hrac.config import Config
 from hrac.experiments import tasks
@@ -49,15 +49,21 @@ def _trajectory(ends, rewards, subgoals=None, truncated=False):
 
 
 def _with_tail(trajectory, tail=None):
-    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), tail or empty_tail(SETUP), trajectory)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), tail or empty_steps(SETUP, 3), trajectory)
 
 
-def test_windows_are_cut_at_the_clock_and_at_the_episodes_end():
+def _window(trajectory, end, k, cfg):
+    """The window that ended at a step, with its last step again where it is shorter than k."""
+    start = end - int(trajectory.clock[end])
+    index = jnp.minimum(start + jnp.arange(k), end)
+    return manager_window(jax.tree.map(lambda leaf: leaf[index], trajectory), start + jnp.arange(k) <= end, cfg)
+
+
+def test_a_window_is_from_its_first_observation_to_its_last_with_the_sum_of_its_rewards():
     # Steps 0 1 2 | 3 4 (ends) | 5 6 7 | 8 goes on.
-    whole = _with_tail(_trajectory({4}, [1, 2, 4, 8, 16, 32, 64, 128, 256]))
-    windows, ended = manager_windows(whole, CFG)
-    np.testing.assert_array_equal(np.flatnonzero(ended), [2, 4, 7])
-    kept = jax.tree.map(lambda leaf: np.asarray(leaf)[np.asarray(ended)], windows.whole)
+    trajectory = _trajectory({4}, [1, 2, 4, 8, 16, 32, 64, 128, 256])
+    np.testing.assert_array_equal(np.flatnonzero(trajectory.last), [2, 4, 7])
+    kept = jax.tree.map(lambda *leaves: np.stack(leaves), *(_window(trajectory, end, 3, CFG).whole for end in (2, 4, 7)))
     np.testing.assert_array_equal(kept.reward, [1 + 2 + 4, 8 + 16, 32 + 64 + 128])
     np.testing.assert_array_equal(kept.obs[:, 0], [0, 3, 5])
     np.testing.assert_array_equal(kept.action[:, 0], [100, 103, 105])
@@ -65,11 +71,21 @@ def test_windows_are_cut_at_the_clock_and_at_the_episodes_end():
     np.testing.assert_array_equal(kept.bootstrap, [True, False, True])
 
 
-@pytest.mark.parametrize(("bootstraps", "expected"), [(False, [False]), (True, [True])])
-def test_bootstrapping_at_the_time_limit_is_a_choice(bootstraps, expected):
+@pytest.mark.parametrize("bootstraps", [False, True])
+def test_bootstrapping_at_the_time_limit_is_a_choice(bootstraps):
     cfg = configs.replace(CFG, {"manager.bootstrap_at_time_limit": bootstraps})
-    windows, ended = manager_windows(_with_tail(_trajectory({1}, [1, 1], truncated=True)), cfg)
-    np.testing.assert_array_equal(np.asarray(windows.whole.bootstrap)[np.asarray(ended)], expected)
+    window = _window(_trajectory({1}, [1, 1], truncated=True), 1, 3, cfg)
+    assert bool(window.whole.bootstrap) is bootstraps
+
+
+def test_windows_are_cut_in_any_number_of_dimensions():
+    trajectory = _trajectory({4}, [1, 2, 4, 8, 16, 32])
+    steps = jax.tree.map(lambda leaf: leaf[jnp.array([[[0, 1, 2], [3, 4, 4]]])], trajectory)
+    inside = jnp.array([[[True, True, True], [True, True, False]]])
+    window = manager_window(steps, inside, CFG)
+    assert window.whole.reward.tolist() == [[7.0, 24.0]]
+    assert window.whole.obs.shape == (1, 2, 1)
+    assert window.obs.shape == (1, 2, 3, 1)
 
 
 def test_a_window_across_two_rounds_is_learned_from_once_and_whole():
@@ -77,9 +93,6 @@ def test_a_window_across_two_rounds_is_learned_from_once_and_whole():
     whole = _trajectory({1}, [1, 2, 4, 8, 16, 32, 64, 128])
     first = _with_tail(jax.tree.map(lambda leaf: leaf[:4], whole))
     second = _with_tail(jax.tree.map(lambda leaf: leaf[4:], whole), jax.tree.map(lambda leaf: leaf[-3:], first))
-    windows, ended = manager_windows(second, CFG)
-    np.testing.assert_array_equal(np.asarray(windows.whole.reward)[np.asarray(ended)], [4 + 8 + 16, 32 + 64 + 128])
-    np.testing.assert_array_equal(np.asarray(windows.whole.obs)[np.asarray(ended), 0], [2, 5])
     both = (controller_steps(part, LINE, CFG) for part in (first, second))
     used = [np.asarray(steps.seen)[np.asarray(steps.valid), 0] for steps in both]
     np.testing.assert_array_equal(used[0], [0, 1])
@@ -90,16 +103,13 @@ def test_every_step_is_used_exactly_once_over_many_rounds():
     rng = np.random.default_rng(0)
     ends = set(np.flatnonzero(rng.random(60) < 0.15).tolist()) | {59}
     whole = _trajectory(ends, np.ones(60))
-    tail, used, rewards = None, [], 0.0
+    tail, used = None, []
     for start in range(0, 60, 6):
         part = _with_tail(jax.tree.map(lambda leaf, s=start: leaf[s : s + 6], whole), tail)
         tail = jax.tree.map(lambda leaf: leaf[-3:], part)
         steps = controller_steps(part, LINE, CFG)
         used += np.asarray(steps.seen)[np.asarray(steps.valid), 0].tolist()
-        windows, ended = manager_windows(part, CFG)
-        rewards += float(np.asarray(windows.whole.reward)[np.asarray(ended)].sum())
     assert sorted(used) == list(range(60))
-    assert rewards == 60.0
 
 
 def test_the_intrinsic_reward_is_for_the_subgoal_acted_on():
@@ -176,9 +186,8 @@ def test_nothing_is_bootstrapped_past_the_time_limit():
 
 
 def test_a_window_has_its_own_steps_and_no_others():
-    windows, ended = manager_windows(_pushed((False, True, True, True)), TD3)
-    np.testing.assert_array_equal(ended, [False, True, True, True])
-    second, third = (jax.tree.map(lambda leaf, i=i: leaf[i], windows) for i in (1, 2))
+    new = _new(_pushed((False, True, True, True)))
+    second, third = (_window(new, end, 2, TD3) for end in (1, 2))
     np.testing.assert_allclose(second.obs[:, 0], [0.0, 1.0])
     np.testing.assert_allclose(second.action[:, 0], [0.1, 0.2])
     np.testing.assert_array_equal(second.inside, [True, True])
@@ -189,8 +198,7 @@ def test_a_window_has_its_own_steps_and_no_others():
 
 
 def test_the_steps_before_a_first_round_belong_to_nothing():
-    tail = empty_tail(Setup(RELATIVE, Box((-1.0,) * 3, (1.0,) * 3), 5, TD3))
-    assert (tail.obs.shape, tail.subgoal.shape, tail.action.shape) == ((2, 5), (2, 1), (2, 3))
-    windows, ended = manager_windows(jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf[:1]]), tail), TD3)
-    np.testing.assert_array_equal(windows.inside, [[True, False]])  # the one step after it is a window of its own
-    assert bool(ended[0])
+    steps = empty_steps(Setup(RELATIVE, Box((-1.0,) * 3, (1.0,) * 3), 5, TD3), 2)
+    assert (steps.obs.shape, steps.subgoal.shape, steps.action.shape) == ((2, 5), (2, 1), (2, 3))
+    assert steps.last.all()  # each is a window of its own
+    assert not steps.clock.any()

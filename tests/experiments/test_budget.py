@@ -8,7 +8,8 @@ import hrac
 from hrac.config import replace
 from hrac.experiments import budget, tasks
 from hrac.experiments.budget import OutOfMemoryError
-from hrac.training import loop
+from hrac.training import session
+from hrac.training.state import Training
 
 GIGABYTE = 10**9
 
@@ -21,11 +22,12 @@ def _needs(task, changes):
 @pytest.mark.parametrize("task", ["maze", "point-maze", "ant-maze"])
 def test_buffers_and_networks_are_about_as_large_as_they_are(task):
     config, needs = _needs(task, {"manager.buffer_windows": 5000, "manager.start_fraction": 0.5, "seeds": [0, 1]})
-    training = loop.prepare(config, tasks.make_env(config))
-    held = [jax.tree.map(lambda leaf: leaf.nbytes, part) for part in training.parts]
-    windows = sum(sum(jax.tree.leaves(part.windows)) for part in held)
+    training = Training(config, tasks.make_env(config))
+    held = [jax.tree.map(lambda leaf: leaf.nbytes, part) for part in training.runs]
+    replay = sum(sum(jax.tree.leaves(part.replay)) for part in held)
     agent = sum(sum(jax.tree.leaves(part.agent)) for part in held)
-    assert needs["manager.buffer_windows"] == pytest.approx(windows, rel=0.2)
+    stored = needs["manager.buffer_windows"] + needs.get("controller.buffer_steps", 0)
+    assert stored == pytest.approx(replay, rel=0.2)
     assert sum(needs[f"{level}.hidden"] for level in ("manager", "controller", "adjacency")) == pytest.approx(agent, rel=0.5)
 
 
@@ -75,7 +77,7 @@ def test_where_memory_ends_all_the_same_the_message_says_what_to_reduce(error, t
     def exhausted(*_):
         raise error
 
-    monkeypatch.setattr(loop, "prepare", exhausted)
+    monkeypatch.setattr(session, "Training", exhausted)
     with pytest.raises(OutOfMemoryError, match=r"there is no more memory\. Most of it is for .* = .*, for 1 seed"):
         hrac.train("maze", out=tmp_path / "run", display=hrac.Silent())
     assert list(tmp_path.iterdir()) == []

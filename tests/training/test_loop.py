@@ -15,7 +15,7 @@ from hrac import api
 from hrac.folder import checkpoint, log
 from hrac.folder.files import CHECKPOINT
 from hrac.folder.progress import Silent
-from hrac.training import state
+from hrac.training import state, stop
 from hrac.training.state import Training
 from hrac.worlds.base import DivergedError
 
@@ -110,7 +110,7 @@ def test_mapped_runs_equal_runs_alone(monkeypatch, tmp_path):
 
 KILLED = """
 import os, signal, sys, hrac
-from hrac.training import state
+from hrac.training import state, stop
 from hrac.worlds import device
 from hrac.folder import checkpoint, log
 count = 0
@@ -179,10 +179,7 @@ def test_a_polite_interruption_saves_and_can_be_resumed(unbroken, tmp_path, monk
 def test_a_stop_in_the_middle_of_pre_training_ends_in_order_and_the_run_begins_anew(tmp_path, monkeypatch):
     folder = tmp_path / "early"
 
-    def asked(self):
-        raise stop.StoppedError("the training was asked to stop")
-
-    monkeypatch.setattr(DeviceTraining, "pretrain", asked)
+    monkeypatch.setattr(stop.Interrupted, "__call__", lambda self: True)  # somebody asked before anything was done
     outcome = _train(folder, steps=480)
     assert (outcome.finished, outcome.interrupted, outcome.env_steps) == (False, True, 0)
     monkeypatch.undo()
@@ -273,10 +270,10 @@ def test_runs_may_start_to_learn_at_different_times(tmp_path):
     config = hrac.config.replace(config, changes)
     training = Training(config, api.tasks.make_env(config))
     training.pretrain()
-    empty = jax.tree.map(np.array, training.runs[1].windows)
+    empty = jax.tree.map(np.array, training.runs[1].replay)
     for _ in range(5):  # the second run's buffer never fills
         training.round()
-        training.runs[1] = training.runs[1]._replace(windows=jax.device_put(empty))
+        training.runs[1] = training.runs[1]._replace(replay=jax.device_put(empty))
     np.testing.assert_array_equal(training.ready(), [True, False])
     rows = training.evaluate()
     assert {row.seed for row in rows if row.name == "manager/critic_loss"} == {0}

@@ -14,6 +14,7 @@ from hrac.runs import Parts
 from hrac.worlds import device
 from hrac.worlds.device import DeviceWorld
 from hrac.worlds.make import make_setup
+from hrac.worlds.streams import Stream, run_keys
 
 CORRIDOR = "#######\n#A...G#\n#######"
 SMALL = {"k": 3, "manager.hidden": [8], "controller.hidden": [8], "adjacency.hidden": [8], "training.round_env_steps": 24}
@@ -26,7 +27,7 @@ def _world(time_limit=7, **changes):
     env = Maze(CORRIDOR, time_limit=time_limit, random_action_prob=0.0)
     setup = make_setup(env, cfg)
     world = DeviceWorld(env, setup, cfg, Parts(len(cfg.seeds)))
-    actors = jax.jit(lambda keys: jax.vmap(lambda key: agents.init(key, setup).actors)(keys))(world.agent_keys())
+    actors = jax.jit(lambda keys: jax.vmap(lambda key: agents.init(key, setup).actors)(keys))(run_keys(cfg.seeds, Stream.INIT))
     return world, actors
 
 
@@ -36,7 +37,7 @@ def test_clock_windows_and_episodes_in_a_round(form, copies):
     world, actors = _world(**{"manager.subgoals": form, "training.envs_per_run": copies})
     (collected,) = world.collect([actors], READY, 0)
     space = world.setup.space
-    steps = jax.tree.map(lambda leaf: np.asarray(leaf)[0, 3:], collected.trajectory)
+    steps = jax.tree.map(lambda leaf: np.asarray(leaf)[0], collected.trajectory)
     for copy in range(copies):
         one = jax.tree.map(lambda leaf, c=copy: leaf[:, c], steps)
         time = clock = 0
@@ -59,17 +60,16 @@ def test_clock_windows_and_episodes_in_a_round(form, copies):
 def test_the_next_round_goes_on_where_the_last_one_stopped():
     world, actors = _world()
     first, second = (jax.device_get(world.collect([actors], READY, index)[0]) for index in range(2))
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[:, -3:], b[:, :3]), first.trajectory, second.trajectory)
     ended = first.trajectory.last[0, -1, 0]
     done = (first.trajectory.terminated | first.trajectory.truncated)[0, -1, 0]
-    assert second.trajectory.clock[0, 3, 0] == (0 if ended else first.trajectory.clock[0, -1, 0] + 1)
-    np.testing.assert_array_equal(second.trajectory.obs[0, 3, 0], [1.0, 1.0] if done else first.trajectory.next_obs[0, -1, 0])
+    assert second.trajectory.clock[0, 0, 0] == (0 if ended else first.trajectory.clock[0, -1, 0] + 1)
+    np.testing.assert_array_equal(second.trajectory.obs[0, 0, 0], [1.0, 1.0] if done else first.trajectory.next_obs[0, -1, 0])
 
 
 def test_what_an_episode_earned_so_far_is_told_at_each_step():
     world, actors = _world()
     (collected,) = jax.device_get(world.collect([actors], READY, 0))
-    new = jax.tree.map(lambda leaf: leaf[0, 3:, 0], collected.trajectory)
+    new = jax.tree.map(lambda leaf: leaf[0, :, 0], collected.trajectory)
     total, expected = 0.0, []
     for reward, done in zip(new.reward, new.terminated | new.truncated, strict=True):
         total += reward

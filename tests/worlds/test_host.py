@@ -7,7 +7,7 @@ import pytest
 
 from hrac.config import replace
 from hrac.experiments import tasks
-from hrac.training import learn
+from hrac.training import replay
 from hrac.training.state import Training
 from hrac.worlds import host
 
@@ -62,16 +62,10 @@ def test_matrix_products_leave_the_cores_to_the_copies(evaluating, monkeypatch):
     assert all(threads == [1] * len(before) for threads in seen)
 
 
-def test_a_round_begins_with_the_end_of_the_one_before():
-    _, (first, second, third) = _collected()
-    for before, after in ((first, second), (second, third)):
-        jax.tree.map(lambda b, a: np.testing.assert_array_equal(b[:, -4:], a[:, :4]), before, after)
-
-
 def test_experience_hangs_together():
     """Within an episode, each step begins where the last one ended, for the same point of goal space."""
     _, rounds = _collected(controller__noise_sigma=0.0)
-    steps = jax.tree.map(lambda *leaves: np.concatenate([leaf[0, 4:] for leaf in leaves]), *rounds)  # (time, copies, ...)
+    steps = jax.tree.map(lambda *leaves: np.concatenate([leaf[0] for leaf in leaves]), *rounds)  # (time, copies, ...)
     done = steps.terminated | steps.truncated
     np.testing.assert_array_equal(done, (np.arange(1, 61) % 30 == 0)[:, None].repeat(2, axis=1))  # the limit is 30 steps
     np.testing.assert_array_equal(steps.clock[:, 0], (np.arange(60) % 30) % 4)
@@ -87,31 +81,26 @@ def test_experience_hangs_together():
     assert not (target[30] == target[0]).any()
 
 
-def _stored(training, rounds):
-    """Every step and window in a run's replay buffers after some rounds, in an order of their own."""
-    run = jax.tree.map(lambda leaf: leaf[0], training.runs[0])
-    store = jax.jit(lambda run, trajectory: learn.store(run, trajectory, training.setup))
-    for trajectory in rounds:
-        run = store(run, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), trajectory))
-    for buffer in (run.steps, run.windows):
-        rows = [np.asarray(leaf[: buffer.size], np.float64).reshape(buffer.size, -1) for leaf in jax.tree.leaves(buffer.items)]
-        table = np.concatenate(rows, axis=1)
-        yield table[np.lexsort(table.T)]
-
-
 def test_rounds_may_be_shorter_than_a_window():
     """20 copies make two steps each in a round of 40, and k is 4."""
     training, rounds = _collected(40, training__envs_per_run=20, manager__buffer_windows=2000, controller__buffer_steps=2000)
-    whole = jax.tree.map(lambda *leaves: np.concatenate([leaves[0], *(leaf[:, 4:] for leaf in leaves[1:])], axis=1), *rounds)
-    assert whole.reward.shape == (1, 4 + 80, 20)
-    for apart, together in zip(_stored(training, rounds), _stored(training, [whole]), strict=True):
-        np.testing.assert_allclose(apart, together, rtol=1e-5, atol=1e-5)
-    assert len(together) == 20 * (8 + 8 + 5)  # episodes of 30 steps have 8 windows, the 20 steps of the third have 5
+    extend, stored = jax.jit(replay.extend), jax.tree.map(lambda leaf: leaf[0], training.runs[0].replay)
+    for trajectory in rounds:
+        stored = extend(stored, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), trajectory))
+    steps = jax.tree.map(lambda *leaves: np.concatenate([leaf[0] for leaf in leaves]), *rounds)
+    assert steps.reward.shape == (80, 20)
+    assert int(stored.window_count) == 20 * (8 + 8 + 5)  # episodes of 30 steps have 8 windows, the 20 steps of the third have 5
+    ends = np.asarray(stored.window_ends)[: int(stored.window_count)]
+    np.testing.assert_array_equal(np.sort(ends), np.flatnonzero(steps.last))
+    drawn, inside = replay.sample_windows(jax.random.key(0), stored, (500,), 4, 20)
+    first = steps.obs[steps.clock == 0]
+    assert all((row == first).all(axis=1).any() for row in np.asarray(drawn.obs[:, 0]))
+    assert set(np.asarray(inside).sum(axis=1).tolist()) == {2, 4}  # 30 = 7 * 4 + 2
 
 
 def test_what_was_done_is_what_the_controller_does():
     training, rounds = _collected(1, controller__noise_sigma=0.0)
-    steps = jax.tree.map(lambda leaf: leaf[0, 4:].reshape(-1, *leaf.shape[3:]), rounds[0])
+    steps = jax.tree.map(lambda leaf: leaf[0].reshape(-1, *leaf.shape[3:]), rounds[0])
     actors, space = jax.tree.map(lambda leaf: leaf[0], training.actors()[0]), training.setup.space
     expected = jnp.tanh(actors.controller(space.controller_input(jnp.asarray(steps.obs), jnp.asarray(steps.subgoal))))
     np.testing.assert_allclose(steps.action, expected, rtol=1e-4, atol=1e-5)
@@ -122,7 +111,7 @@ def test_what_was_done_is_what_the_controller_does():
 
 def test_actions_have_the_exploration_noise_of_the_configuration():
     training, rounds = _collected(5, controller__noise_sigma=0.1, training__round_env_steps=80)
-    steps = jax.tree.map(lambda *leaves: np.concatenate([leaf[0, 4:].reshape(-1, *leaf.shape[3:]) for leaf in leaves]), *rounds)
+    steps = jax.tree.map(lambda *leaves: np.concatenate([leaf[0].reshape(-1, *leaf.shape[3:]) for leaf in leaves]), *rounds)
     controller = jax.device_get(jax.tree.map(lambda leaf: leaf[0], training.actors()[0].controller))
     plain = np.tanh(controller(training.setup.space.controller_input(steps.obs, steps.subgoal)))
     np.testing.assert_allclose((steps.action - plain).std(), 0.1, rtol=0.1)
@@ -132,7 +121,7 @@ def test_until_enough_is_stored_subgoals_are_uniform():
     training = _training(training__round_env_steps=400)
     (collected,) = training.world.collect(training.actors(), np.array([False]), 0)
     trajectory = collected.trajectory
-    subgoals = trajectory.subgoal[0, 4:][trajectory.clock[0, 4:] == 0]
+    subgoals = trajectory.subgoal[0][trajectory.clock[0] == 0]
     assert np.abs(subgoals).max() <= 4.0
     np.testing.assert_allclose(subgoals.std(axis=0), 4.0 / np.sqrt(3), rtol=0.2)
 

@@ -53,8 +53,9 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
     """Bytes by the setting that asks for them, all seeds together."""
     manager, controller, adjacency, train = config.manager, config.controller, config.adjacency, config.training
     td3 = controller if isinstance(controller, TD3) else None
-    step = FLOAT * (2 * size.obs + size.goal + size.action + 3)
-    window = FLOAT * (2 * size.obs + size.goal + 2 + config.k * (size.obs + size.action + 1))
+    action = size.action if td3 else 1
+    step = FLOAT * (2 * size.obs + size.goal + action + 2) + 3
+    window = FLOAT * (2 * size.obs + size.goal + 2 + config.k * (size.obs + action + 1))
     pair = 2 * (8 + FLOAT * size.goal)
     updates = round(config.controller_updates)
     copies, walks = train.envs_per_run, -(-adjacency.pretrain_env_steps // size.time_limit)
