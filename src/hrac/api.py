@@ -47,9 +47,9 @@ def train(
 ) -> Outcome:
     """Train a method on a task, with the paper's settings (or another `preset`'s) unless others are given.
 
-    A task is a name from `hrac list` or a `Task`, which is registered in this process.
-    `seeds` is how many (0, 1, ...) or which. With `minutes` it stops, with a checkpoint, before they are over. Further settings
-    are configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
+    `task` is a name from `hrac list` or a `Task`, which is then registered in this process. `seeds` is a number of seeds (0, 1,
+    ...) or a list of them. With `minutes`, training stops with a checkpoint before that time is over. Further settings are
+    configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
     """
     changes = {name.replace("__", "."): value for name, value in settings.items()}
     changes["seeds"] = configs.seed_range(seeds) if isinstance(seeds, int) else list(seeds)
@@ -83,7 +83,7 @@ def resume(
     minutes: float | None = None,
     **rates: float,
 ) -> Outcome:
-    """Go on with a run folder from its checkpoint, to the end or to `steps`, or for some minutes.
+    """Continue a run folder from its checkpoint, to its end or to `steps`, or for some minutes.
 
     Learning rates may be changed: `hrac.resume(folder, manager__actor_learning_rate=1e-5)`. `config.json` lists such changes.
     """
@@ -106,7 +106,7 @@ def resume(
 
 
 def _note_changes(folder: Path, before: Config, config: Config, step: int) -> None:
-    """Write the configuration that a run goes on with, and since which step it has other learning rates."""
+    """Write the configuration that a run continues with, and the step at which learning rates changed."""
     about = json.loads(files.read(folder / CONFIG)) | {"config": configs.to_dict(config)}
     if changed := [name for name in configs.differences(before, config) if name in configs.RATES]:
         change = {"step": step} | {name: configs.value_of(config, name) for name in changed}
@@ -120,7 +120,7 @@ def _check_minutes(minutes: float | None) -> None:
 
 
 def read_config(folder: Path) -> Config:
-    """The configuration of a run folder; raises `RunFolderError` if it is none."""
+    """The configuration of a run folder; raises `RunFolderError` if there is none."""
     path = folder / CONFIG
     if not path.exists():
         raise RunFolderError(f"{folder} is no run folder: it has no {CONFIG}")
@@ -128,7 +128,7 @@ def read_config(folder: Path) -> Config:
 
 
 def load(source: str | Path, seed: int | None = None) -> Policy:
-    """The policy of a run folder (of its first seed unless another is named) or of a policy file."""
+    """The policy in a run folder (of its first seed unless `seed` is given) or in a policy file."""
     path = Path(source)
     if path.is_dir():
         config = read_config(path)
@@ -140,7 +140,7 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
         if not path.exists():
             raise RunFolderError(f"{path} does not exist: a training writes its policies at each checkpoint")
     elif path.exists():
-        path = path.resolve()  # a link that is named is meant; within a run folder none is followed
+        path = path.resolve()  # a link given by name is followed; links within a run folder are not
     else:
         hint = f" (of {path} one comes with the package: --pretrained)" if str(path) in _pretrained_names() else ""
         raise RunFolderError(f"{path} does not exist: name a run folder or a policy file{hint}")
@@ -153,7 +153,7 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
 
 
 def pretrained(task: str) -> Path:
-    """The policy file that comes with the package for a task, to `load` or `evaluate`; raises `RunFolderError` if none does."""
+    """The policy file in the package for a task, to `load` or `evaluate`; raises `RunFolderError` if there is none."""
     names = _pretrained_names()
     if task not in names:
         raise RunFolderError(f"no trained policy for {task!r} comes with the package. There are: {', '.join(names) or 'none'}")
@@ -165,7 +165,7 @@ def _pretrained_names() -> list[str]:
 
 
 class Evaluation(NamedTuple):
-    """What a policy's episodes came to."""
+    """The results of a policy's episodes."""
 
     seed: int
     episodes: int
@@ -192,8 +192,8 @@ def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, r
     path = Path(source)
     seeds = read_config(path).seeds if path.is_dir() and seed is None else (seed,)
     results = []
-    for one in seeds:
-        policy = load(path, one)
+    for wanted in seeds:
+        policy = load(path, wanted)
         sums = policy.player.evaluate(episodes, random_seed)
         means = {name: float(total.sum() / weight.sum()) for name, (total, weight) in sums.items()}
         results.append(Evaluation(policy.seed, episodes, sums["eval/return"][0], means))
@@ -237,7 +237,7 @@ def _commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", here.name)  # an installed copy is in nobody's repository
+        git("ls-files", "--error-unmatch", here.name)  # an installed copy is in no repository
         return git("rev-parse", "HEAD")
     except (OSError, subprocess.SubprocessError):
         return None

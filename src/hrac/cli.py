@@ -24,8 +24,8 @@ USAGE = """usage: hrac COMMAND [options]
   train TASK    train a method on a task        hrac train maze
   eval RUN      play episodes with a policy     hrac eval runs/NAME --episodes 100
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
-  curves RUN... draw learning curves, runs of one folder as one curve
-  list          the tasks, with their presets, and the methods there are
+  curves RUN... draw learning curves, one per folder
+  list          the tasks with their presets, and the methods
   bench TASK    measure the speed of training
 
 `hrac COMMAND --help` explains a command's options; `hrac --version` names the version."""
@@ -33,30 +33,30 @@ USAGE = """usage: hrac COMMAND [options]
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """Train a method on a task. All options have the paper's values for the task as defaults, or those of another preset."""
+    """Train a method on a task. The defaults of all options are the paper's values for the task, or those of another preset."""
 
     task: tyro.conf.Positional[str | None] = None
     """A name from `hrac list`."""
     method: str = "hrac"
     """A name from `hrac list`."""
     preset: str = "paper"
-    """Where the defaults come from: "paper", or a name that `hrac list` gives for the task."""
+    """The source of the defaults: "paper", or another preset that `hrac list` shows for the task."""
     steps: int | None = None
     """Environment steps of each run, pre-training included; short for --training.total-env-steps."""
     seeds: int = 1
-    """How many runs, trained side by side."""
+    """Number of runs, trained together."""
     first_seed: int = 0
-    """Seed of the first run; the others follow."""
+    """Seed of the first run; the others count on from it."""
     out: str | None = None
-    """Folder for the results (default: runs/TASK-METHOD-TIME; of another preset, runs/TASK-METHOD-PRESET-TIME)."""
+    """Folder for the results (default: runs/TASK-METHOD-TIME, with another preset runs/TASK-METHOD-PRESET-TIME)."""
     resume: Path | None = None
-    """Go on with this run folder from its checkpoint instead of starting anew. Only --steps, --minutes and learning rates may
-    be given too."""
+    """Continue this run folder from its checkpoint instead of starting a new run. Only --steps, --minutes and learning rates
+    may be given with it."""
     minutes: float | None = None
-    """Stop with a checkpoint, and exit code 0, before this many minutes of training are over, as far as rounds and saves so far
-    tell: for queues with time limits. Leave a few minutes for the start."""
+    """Stop with a checkpoint and exit code 0 before this many minutes of training are over, for queues with time limits. It is
+    estimated from the rounds and saves so far. Leave a few minutes for the start."""
     envs_per_run: int | None = None
-    """Copies of the environment for each seed; short for --training.envs-per-run."""
+    """Copies of the environment per seed; short for --training.envs-per-run."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
     """Collect while the device learns; short for --training.overlap."""
     sigma: float | None = None
@@ -75,22 +75,22 @@ GROUPS = ("k", "env", "manager", "controller", "adjacency", "training")
 
 @dataclasses.dataclass(frozen=True)
 class ResumeOptions:
-    """Go on with a run folder from its checkpoint. Everything else is what the folder says."""
+    """Continue a run folder from its checkpoint. All other settings are those in the folder."""
 
     resume: Path
     """The run folder."""
     steps: int | None = None
-    """Environment steps of each run, in all (default: as before)."""
+    """Environment steps of each run in total (default: as before)."""
     minutes: float | None = None
-    """Stop with a checkpoint, and exit code 0, before this many minutes of training are over."""
+    """Stop with a checkpoint and exit code 0 before this many minutes of training are over."""
     manager__actor_learning_rate: Annotated[float | None, tyro.conf.arg(name="manager.actor-learning-rate")] = None
-    """From here on."""
+    """The new value, from the checkpoint on."""
     manager__critic_learning_rate: Annotated[float | None, tyro.conf.arg(name="manager.critic-learning-rate")] = None
-    """From here on."""
+    """The new value, from the checkpoint on."""
     controller__learning_rate: Annotated[float | None, tyro.conf.arg(name="controller.learning-rate")] = None
-    """From here on."""
+    """The new value, from the checkpoint on."""
     controller__critic_learning_rate: Annotated[float | None, tyro.conf.arg(name="controller.critic-learning-rate")] = None
-    """From here on."""
+    """The new value, from the checkpoint on."""
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -165,18 +165,18 @@ def _report(outcome: Any) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class EvalOptions:
-    """Play episodes with a trained policy, without exploration noise, and print what came of it."""
+    """Play episodes with a trained policy, without exploration noise, and print the results."""
 
     run: tyro.conf.Positional[Path]
-    """A run folder, or one policy file of it; with --pretrained the name of a task."""
+    """A run folder or a policy file; with --pretrained, the name of a task."""
     pretrained: tyro.conf.FlagCreatePairsOff[bool] = False
-    """The policy that comes with the package for a task."""
+    """Use the policy in the package for this task."""
     episodes: int = 100
-    """Episodes for each seed."""
+    """Episodes per seed."""
     seed: int | None = None
-    """Only this seed's policy (default: all of the run)."""
+    """Only this seed's policy (default: all seeds of the run)."""
     random_seed: int = 12345
-    """Of the episodes, not of the policy."""
+    """Random seed of the episodes, not of the policy."""
 
 
 def evaluate(arguments: Sequence[str]) -> int:
@@ -193,18 +193,18 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class PictureOptions:
-    """Draw one evaluation episode: at every new subgoal the map, the path so far, the subgoal and the adjacency heatmap."""
+    """Draw one evaluation episode at up to 18 new subgoals: the map, the path so far, the subgoal and the adjacency heatmap."""
 
     run: tyro.conf.Positional[Path]
-    """A run folder, or one policy file of it; with --pretrained the name of a task."""
+    """A run folder or a policy file; with --pretrained, the name of a task."""
     pretrained: tyro.conf.FlagCreatePairsOff[bool] = False
-    """The policy that comes with the package for a task."""
+    """Use the policy in the package for this task."""
     seed: int | None = None
-    """Whose policy (default: the run's first)."""
+    """The seed whose policy is used (default: the run's first)."""
     episode: int = 0
     """Random seed of the episode."""
     out: Path | None = None
-    """The picture, .png, .pdf or .svg (default: picture.png in the run folder, or beside the policy file)."""
+    """The picture, .png, .pdf or .svg (default: picture.png in the run folder, or in the folder of the policy file)."""
 
 
 def picture(arguments: Sequence[str]) -> int:
@@ -216,8 +216,8 @@ def picture(arguments: Sequence[str]) -> int:
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
     policy = api.load(source, options.seed)
     _check_random_seed("--episode", options.episode)
-    beside = Path() if options.pretrained else options.run if options.run.is_dir() else options.run.parent
-    path = options.out or beside / "picture.png"
+    folder = Path() if options.pretrained else options.run if options.run.is_dir() else options.run.parent
+    path = options.out or folder / "picture.png"
     _check_picture(path)
     episode.draw(policy, path, options.episode)
     print(f"drawn: {path}")
@@ -230,7 +230,7 @@ def _check_random_seed(option: str, value: int) -> None:
 
 
 def _check_picture(path: Path) -> None:
-    """It can be written there; its folder is made."""
+    """Raise unless a picture can be written there. Its folder is made."""
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out must end in .png, .pdf or .svg, got {str(path)!r}")
     files.refuse_link(path)
@@ -242,7 +242,7 @@ class CurvesOptions:
     """Draw learning curves: the mean over a folder's seeds, with its standard error."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders, one curve each."""
+    """Run folders, one curve per folder."""
     metric: str = "eval/return"
     """A name from metrics.csv."""
     labels: tuple[str, ...] = ()
@@ -269,7 +269,7 @@ def curves(arguments: Sequence[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class ListOptions:
-    """List the tasks, with their presets, and the methods there are."""
+    """List the tasks with their presets, and the methods."""
 
 
 def list_(arguments: Sequence[str]) -> int:
@@ -291,7 +291,7 @@ def list_(arguments: Sequence[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class BenchOptions:
-    """Measure the speed of training, compilation apart, and its memory."""
+    """Measure the speed of training without compilation, and its memory."""
 
     task: tyro.conf.Positional[str]
     """A name from `hrac list`."""
@@ -302,11 +302,11 @@ class BenchOptions:
     rounds: int = 20
     """Rounds to measure."""
     envs_per_run: int | None = None
-    """Copies for each seed (default: as the preset says)."""
+    """Copies per seed (default: the preset's)."""
     env_threads: int | None = None
-    """Ants: threads to collect on (default: one per core)."""
+    """Environments on the host: threads that step them (default: one per core)."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Ants: collect while the device learns, as the preset "fast" does anyway."""
+    """Collect while the device learns; the preset "fast" does so by default."""
 
 
 def bench(arguments: Sequence[str]) -> int:
@@ -323,13 +323,13 @@ def bench(arguments: Sequence[str]) -> int:
 def _bench_lines(options: BenchOptions) -> Iterator[str]:
     from hrac.experiments import bench, tasks
 
-    asked = {
+    given = {
         "seeds": configs.seed_range(options.seeds),
         "training.envs_per_run": options.envs_per_run,
         "training.env_threads": options.env_threads,
         "training.overlap": options.overlap or None,
     }
-    changes = {name: value for name, value in asked.items() if value is not None}
+    changes = {name: value for name, value in given.items() if value is not None}
     config = configs.replace(tasks.config_for(options.task, preset=options.preset), changes)
     return bench.training(config, options.rounds)
 
@@ -355,9 +355,9 @@ def main() -> None:
         except SystemExit as ended:
             code = ended.code
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads what is printed has had enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends the process without a word
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends the process silently
     sys.exit(code)
 
 
@@ -381,7 +381,7 @@ def _main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except (ValidationError, HracError, OSError) as error:  # anything else is a bug: its traceback is wanted
+    except (ValidationError, HracError, OSError) as error:  # anything else is a bug, so its traceback is shown
         if isinstance(error, BrokenPipeError):
             raise
         print(f"error: {configs.explain(error) if isinstance(error, ValidationError) else error}", file=sys.stderr)

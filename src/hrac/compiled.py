@@ -1,4 +1,4 @@
-"""Compiled programs: kept between starts, and for a CPU compiled in the way that suits small networks."""
+"""Compiled programs: kept between starts, and on a CPU compiled with options that suit small networks."""
 
 import functools
 import hashlib
@@ -12,9 +12,9 @@ import jax
 
 
 def keep_compiled() -> None:
-    """Keep what takes long to compile in the user's cache folder, if there is one, unless JAX_COMPILATION_CACHE_DIR says where.
+    """Keep compiled programs in the user's cache folder, if there is one, or where JAX_COMPILATION_CACHE_DIR says.
 
-    Each kind of machine has a folder of its own, since programs compiled for a CPU suit only its like.
+    Each kind of machine has its own folder, since a program compiled for one CPU may not run on another.
     """
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
@@ -27,7 +27,7 @@ def keep_compiled() -> None:
 
 
 def _processor() -> str:
-    """A short name of what the processor can do."""
+    """A short name for the processor's features."""
     about = [platform.machine(), platform.processor()]
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -36,9 +36,9 @@ def _processor() -> str:
 
 
 def jit_learner(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """`jax.jit` for programs that are mostly matrix products, of the ants' sizes; to be called from outside of other programs.
+    """`jax.jit` for programs that are mostly matrix products of the ants' sizes. Do not call them inside other programs.
 
-    What a CPU does differently is settled at the first call.
+    The options for a CPU are chosen at the first call.
     """
 
     @functools.cache
@@ -50,7 +50,7 @@ def jit_learner(function: Callable[..., Any], **options: Any) -> Callable[..., A
 
 @functools.cache
 def _cpu_options() -> dict[str, str] | None:
-    """Products by XLA's older library (Eigen) if this XLA has another (YNNPACK); benchmarks/README.md has the difference."""
+    """Matrix products by XLA's older library (Eigen) where this XLA has a newer one (YNNPACK): see benchmarks/README.md."""
     options = {"xla_cpu_experimental_ynn_fusion_type": ""}
     try:
         jax.jit(lambda: 0, compiler_options=options)()

@@ -1,4 +1,4 @@
-"""Everything needed to repeat a training, in one frozen dataclass; impossible combinations raise here.
+"""Everything needed to repeat a training, in one frozen dataclass. Impossible combinations raise here.
 
 >>> replace(Config(), {"manager.eta": 5.0}).manager.eta
 5.0
@@ -19,7 +19,7 @@ from hrac.settings import A2C, STRICT, TD3, AdjacencyConfig, ControllerConfig, E
 
 
 class ConfigError(HracError, ValueError):
-    """A configuration that cannot be run; the message names each field and what it may be."""
+    """A configuration that cannot be run; the message names each field and what is allowed."""
 
 
 MOST_SEEDS = 10_000
@@ -37,10 +37,10 @@ class Config:
     """A name from `hrac list`."""
 
     preset: str = "paper"
-    """Which of the task's tables of settings this began with; `hrac list` has their names."""
+    """Which of the task's tables of settings this started from; `hrac list` has their names."""
 
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=SEED_LIMIT)], ...], Field(max_length=MOST_SEEDS)] = (0,)
-    """One run for each, all trained at once."""
+    """One run per seed, all trained together."""
 
     k: Annotated[int, Field(ge=2, le=1000)] = 10
     """Steps between subgoals (Table 1: high-level action frequency)."""
@@ -76,7 +76,7 @@ class Config:
 
     @property
     def controller_updates(self) -> float:
-        """Gradient steps of TD3's controller in a round; the manager makes 1/k as many."""
+        """Gradient steps of a TD3 controller per round; the manager makes 1/k as many."""
         per_step = self.controller.updates_per_env_step if isinstance(self.controller, TD3) else 1.0
         return self.training.round_env_steps * per_step
 
@@ -86,7 +86,7 @@ class Config:
         return self.adjacency.pretrain_env_steps if self.adjacency.source in ("table", "trajectories") else 0
 
     def _check_round(self) -> None:
-        """All copies make as many steps, and the manager a whole number of updates."""
+        """All copies make the same number of steps, and the manager a whole number of updates."""
         copies, steps = self.training.envs_per_run, self.training.round_env_steps
         both = math.lcm(self.k, copies)
         near = max(round(steps / both), 1) * both
@@ -107,14 +107,14 @@ RATES = (
     "controller.learning_rate",
     "controller.critic_learning_rate",
 )
-"""What may be changed when a run goes on, so that one that diverged need not diverge again."""
+"""What may be changed when a run is resumed, so that a run that diverged need not diverge again."""
 
 RESUMABLE = (*RATES, "training.total_env_steps", "training.env_threads")
-"""Where a run that goes on may differ from its checkpoint."""
+"""Where a resumed run may differ from its checkpoint."""
 
 
 def seed_range(count: int, first: int = 0) -> list[int]:
-    """Seeds that follow one another; raises `ConfigError`."""
+    """Consecutive seeds; raises `ConfigError`."""
     if not 1 <= count <= MOST_SEEDS:
         raise ConfigError(f"seeds must be from 1 to {MOST_SEEDS:,} runs, got {count:,}")
     if not 0 <= first <= SEED_LIMIT - count:
@@ -128,7 +128,7 @@ def _require(holds: bool, field: str, allowed: str) -> None:
 
 
 def replace(config: Config, changes: dict[str, Any]) -> Config:
-    """A copy with dotted fields changed, checked again. Another learner begins with its own defaults."""
+    """A copy with dotted fields changed, checked again. If the learner changes, its fields have their defaults."""
     learner = changes.get("controller.learner", config.controller.learner)
     if learner != config.controller.learner and learner in LEARNERS:
         config = dataclasses.replace(config, controller=LEARNERS[learner](), manager=_without_correction(config.manager))
@@ -151,14 +151,14 @@ def _without_correction(manager: ManagerConfig) -> ManagerConfig:
     return dataclasses.replace(manager, correction_candidates=0)
 
 
-def differences(one: Config, other: Config) -> list[str]:
+def differences(first: Config, second: Config) -> list[str]:
     """The dotted names of the fields in which two configurations differ."""
-    names = dict.fromkeys([*field_names(one), *field_names(other)])
-    return [name for name in names if value_of(one, name) != value_of(other, name)]
+    names = dict.fromkeys([*field_names(first), *field_names(second)])
+    return [name for name in names if value_of(first, name) != value_of(second, name)]
 
 
 def value_of(config: Config, name: str) -> Any:
-    """The value of a dotted field; None if it has no such field."""
+    """The value of a dotted field; None if there is no such field."""
     node: Any = config
     for part in name.split("."):
         node = getattr(node, part, None)
@@ -191,17 +191,17 @@ def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_per_learner,)
-"""How files of older versions are read: the first makes version 2 of version 1, and so on. A field that is renamed, or that
-means something else, needs one, or saved runs and policies cannot be loaded any more."""
+"""How files of older versions are read: the first entry turns version 1 into version 2, and so on. A field that is renamed or
+changes its meaning needs one, otherwise saved runs and policies cannot be loaded."""
 
 
 def to_dict(config: Config) -> dict[str, Any]:
-    """Nested dictionaries of plain values, for JSON, with the version of their form."""
+    """Nested dictionaries of plain values for JSON, with `config_version`."""
     return {"config_version": 1 + len(MIGRATIONS)} | dataclasses.asdict(config)
 
 
 def from_dict(tree: dict[str, Any]) -> Config:
-    """The configuration that `to_dict` gave, now or in an earlier version, checked strictly; raises `ConfigError`."""
+    """The configuration that `to_dict` returned, in this or an earlier version, checked strictly; raises `ConfigError`."""
     try:
         return _CONFIG.validate_json(json.dumps(_migrated(tree), default=_plain))
     except ValidationError as error:
@@ -209,7 +209,7 @@ def from_dict(tree: dict[str, Any]) -> Config:
 
 
 def _migrated(tree: dict[str, Any]) -> dict[str, Any]:
-    """In the form of the present version."""
+    """The same in the form of the present version."""
     if not isinstance(tree, dict):
         raise ConfigError(f"a configuration has fields, got {tree!r:.80}")
     tree, newest = dict(tree), 1 + len(MIGRATIONS)
@@ -225,14 +225,14 @@ _CONFIG = TypeAdapter(Config)
 
 
 def _plain(value: Any) -> Any:
-    """Ranges, NumPy numbers and arrays as JSON knows them; anything else as its text, which no field accepts."""
+    """Ranges, NumPy numbers and arrays as plain values; anything else as its text, which no field accepts."""
     if isinstance(value, range):
         return list(value)
     return value.tolist() if hasattr(value, "tolist") else repr(value)
 
 
 def explain(error: ValidationError) -> str:
-    """One line per problem: the field's dotted name, what it may be, what was given."""
+    """One line per problem: the field's dotted name, what is allowed, what was given."""
     lines = []
     for problem in error.errors(include_url=False):
         field = ".".join(str(part) for part in problem["loc"])
@@ -248,7 +248,7 @@ def _shortened(value: Any) -> str:
 
 
 def parse(content: bytes, path: Path) -> Config:
-    """The configuration in a run folder's `config.json`, whose path is for messages; raises `ConfigError`."""
+    """The configuration in a run folder's `config.json`; `path` is for messages. Raises `ConfigError`."""
     try:
         return from_dict(json.loads(content)["config"])
     except ConfigError as error:

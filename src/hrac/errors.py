@@ -2,4 +2,4 @@
 
 
 class HracError(Exception):
-    """Something a user can mend: the message says what is wrong and what to do. Anything else is a bug of ours."""
+    """Something a user can fix: the message says what is wrong and what to do. Any other error is a bug."""

@@ -1,6 +1,6 @@
-"""The one network everything is made of: a multilayer perceptron, for NumPy and JAX alike.
+"""The multilayer perceptron that all networks are, for NumPy and JAX alike.
 
-It is a pytree of arrays only, so plain `jax.vmap`, `lax.scan` and `jax.grad` take it as any other pytree.
+It is a pytree of arrays only, so `jax.vmap`, `lax.scan` and `jax.grad` accept it like any other pytree.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The run axis: how one run's functions become those of several.
+"""The run axis: how functions of one run become functions of several.
 
 A run is one seed. Pytrees of several runs have a leading run axis. Several runs are mapped by `vmap`; a single one is not
 mapped at all, because on a CPU the batched matrix products of a mapped program are slower than plain ones.
@@ -24,8 +24,8 @@ def over_runs(function: Callable[..., Any], *trees: Any) -> Any:
 class Parts:
     """How the runs of a training are divided among programs.
 
-    On an accelerator all runs are one part, mapped together. On a CPU each run is a part of its own: that is no slower, and
-    makes a seed's numbers the same whatever other seeds are trained beside it.
+    On an accelerator all runs are one part, mapped together. On a CPU each run is a separate part: that is no slower, and a
+    seed's numbers do not depend on the other seeds of the training.
     """
 
     def __init__(self, runs: int) -> None:

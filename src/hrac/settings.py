@@ -1,6 +1,6 @@
-"""The groups of numbers a run depends on, as frozen dataclasses; impossible values raise here, combinations in `config`.
+"""The groups of settings a run depends on, as frozen dataclasses. Impossible values raise here, combinations in `config`.
 
-Defaults are the paper's (Tables 1 and 3) unless a field says otherwise; `docs/departures.md` tells why where they are not.
+Defaults are the paper's (Tables 1 and 3) unless a field says otherwise; `docs/departures.md` says why where they are not.
 Names carry units: `..._env_steps` count environment steps of one run (one seed), `..._gradient_steps` count updates.
 """
 
@@ -30,10 +30,10 @@ class ManagerConfig:
     """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2)."""
 
     subgoal_range: Positive | None = None
-    """Relative subgoals reach so far in each coordinate (paper: 10 on the ants). None: as far as the map does."""
+    """Relative subgoals are within +- this in each coordinate (paper: 10 on the ants). None: the extent of the map."""
 
     candidates: Few = 20
-    """Noisy subgoals to explore with, of which a random one judged adjacent is taken (published code: 20). 1: plain noise."""
+    """Noisy subgoals to explore with. A random one of those judged adjacent is taken (published code: 20). 1: plain noise."""
 
     noise_sigma: NonNegative = 3.0
     """Standard deviation of the exploration noise, in units of goal space (Table 1: 3.0 Maze, 5.0 Key-Chest; Table 2: 1.0)."""
@@ -63,7 +63,7 @@ class ManagerConfig:
     """How far the target networks move towards the learned ones after each update (Table 1: 0.001; Table 2: 0.005)."""
 
     value_every_gradient_steps: Count = 2
-    """The actor's value term is applied every so many updates, its adjacency term at each (Table 1: 2; Table 2: 1)."""
+    """The actor's value term is applied once per this many updates, its adjacency term at each (Table 1: 2; Table 2: 1)."""
 
     discount: Fraction = 0.99
     """gamma, per window (Tables 1 and 2)."""
@@ -87,8 +87,8 @@ class ManagerConfig:
     """That noise is clipped to +- this (published code)."""
 
     correction_candidates: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Random subgoals tried in HIRO's off-policy correction, beside the stored one and the displacement achieved (ants: 10).
-    0: no correction."""
+    """Random subgoals tried in HIRO's off-policy correction, in addition to the stored one and the displacement achieved
+    (ants: 10). 0: no correction."""
 
     hidden: Hidden = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
@@ -101,16 +101,16 @@ class ManagerConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class ControllerSettings:
-    """The low level, on the intrinsic reward: what both of its learners have in common."""
+    """The low level, on the intrinsic reward: the settings that its learners have in common."""
 
     subgoals_shown_as: Literal["given", "displacement"] = "given"
-    """What the controller sees of an absolute subgoal: the point itself (published code), or where it lies from the agent."""
+    """What the controller sees of an absolute subgoal: the point (published code), or its displacement from the agent."""
 
     sees_position: bool = True
-    """Whether the position is among its inputs; zeros stand there if not (published code: not on the ants)."""
+    """Whether the position is among its inputs. If not, zeros replace it (published code: not on the ants)."""
 
     learning_rate: Rate = 1e-4
-    """Adam, the actor; in A2C the critic too (Tables 1 and 2)."""
+    """Adam, for the actor, and in A2C for the critic too (Tables 1 and 2)."""
 
     discount: Fraction = 0.99
     """gamma, per step (Table 1: 0.99; Table 2: 0.95); in A2C within one window."""
@@ -122,8 +122,8 @@ class ControllerSettings:
     """The subgoal is reached within this distance of it in every coordinate (paper, HRAC details)."""
 
     fallen_penalty: NonNegative = 0.0
-    """Subtracted from the intrinsic reward of a step that ends with the agent on its back (ours). Only the ants can fall. 0: a
-    fall costs nothing by itself (paper)."""
+    """Subtracted from the intrinsic reward of a step that ends with the agent on its back (ours; only ants can fall). 0: a
+    fall has no cost of its own (paper)."""
 
     hidden: Hidden = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
@@ -134,7 +134,7 @@ class A2C(ControllerSettings):
     """A controller for discrete actions: one update per round (grid worlds)."""
 
     learner: Literal["a2c"] = "a2c"
-    """Which of the two it is."""
+    """The name of this learner."""
 
     entropy_weight: NonNegative = 0.01
     """Table 1."""
@@ -145,10 +145,10 @@ class TD3(ControllerSettings):
     """A controller for continuous actions: updates on minibatches of stored steps (ants)."""
 
     learner: Literal["td3"] = "td3"
-    """Which of the two it is."""
+    """The name of this learner."""
 
     critic_learning_rate: Rate = 1e-3
-    """Adam, the critics (Table 2)."""
+    """Adam, for the critics (Table 2)."""
 
     buffer_steps: Steps = 200_000
     """Replay capacity (Table 2)."""
@@ -176,22 +176,22 @@ class TD3(ControllerSettings):
 
     output_penalty: NonNegative = 0.0
     """Weight of the squared output of the actor before tanh, in the actor's loss (ours). It keeps actions away from the limits,
-    where tanh has no slope to learn by. 0: none (paper)."""
+    where tanh has almost no gradient. 0: none (paper)."""
 
     ends_with_window: bool = False
-    """Whether nothing is bootstrapped past the last step of a subgoal's window (published code: on Gather)."""
+    """Whether the last step of a subgoal's window is terminal for the controller (published code: on Gather)."""
 
     updates_per_env_step: Annotated[float, Field(ge=1e-6, le=1000)] = 1.0
-    """Gradient steps for each environment step; the manager makes 1/k as many (paper: 1)."""
+    """Gradient steps per environment step; the manager makes 1/k as many (paper: 1)."""
 
 
 ControllerConfig: TypeAlias = A2C | TD3
-"""The low level. Its type says which learner it has."""
+"""The low level. Its type chooses the learner."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class AdjacencyConfig:
-    """What is near what: the k-step relation and the network distilled from it (Table 3)."""
+    """The k-step adjacency relation and the network distilled from it (Table 3)."""
 
     source: Literal["table", "oracle", "trajectories", "none"] = "table"
     """Where labelled pairs come from: the k-step relation of what was explored (paper), the environment's true distances, or
@@ -201,10 +201,10 @@ class AdjacencyConfig:
     """epsilon_k of Eq. 11: adjacent cells are drawn within this embedding distance."""
 
     delta: Positive = 0.2
-    """delta of Eq. 11: others are pushed beyond epsilon + delta."""
+    """delta of Eq. 11: other pairs are pushed beyond epsilon + delta."""
 
     cell_size: Positive = 1.0
-    """Edge of the cells that goal space is cut into (paper: 1)."""
+    """Edge length of the cells of goal space (paper: 1)."""
 
     learning_rate: Rate = 2e-4
     """Adam, Table 3."""
@@ -225,7 +225,7 @@ class AdjacencyConfig:
     """Table 3."""
 
     max_gradient_steps: Steps = 20_000
-    """Cap on the updates of one training of the network, which keeps large tables affordable (ours)."""
+    """Most updates in one training of the network, which limits its time on large tables (ours)."""
 
     hidden: Hidden = (128, 128, 128)
     """Hidden layers of the embedding (paper, Network Architecture; published code)."""
@@ -241,29 +241,29 @@ class AdjacencyConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class TrainingConfig:
-    """How long a run is, how it is cut into rounds, and when it is looked at."""
+    """How long a run is, how it is divided into rounds, and when it is evaluated and saved."""
 
     total_env_steps: Steps = 1_000_000
     """Length of a run, the pre-training of the adjacency network included (as the published code counts)."""
 
     round_env_steps: Count = 200
-    """Steps of one run between updates. One controller update follows (A2C), or `updates_per_env_step` for each step (TD3), and
-    of the manager's 1/k as many as steps, or as those."""
+    """Steps of one run between updates. Then follow one controller update (A2C) or `updates_per_env_step` per step (TD3), and
+    1/k manager updates per step (A2C) or per controller update (TD3)."""
 
     envs_per_run: Count = 1
     """Copies of the environment that share one run's round."""
 
     eval_every_env_steps: Steps = 10_000
-    """Evaluate and log this often."""
+    """Steps between evaluations, which are logged."""
 
     checkpoint_every_env_steps: Steps = 50_000
-    """Save the complete state this often (also at the end and on Ctrl-C). It changes no result."""
+    """Steps between checkpoints (one is also written at the end and on Ctrl-C). It changes no result."""
 
     eval_episodes: Count = 100
-    """Episodes of one evaluation, without exploration noise, on their own random stream."""
+    """Episodes of one evaluation, without exploration noise, with a random stream of their own."""
 
     env_threads: Few | None = None
-    """Environments on the host: threads to collect on; None: one per core. It changes no result."""
+    """Environments on the host: threads that step them. None: one per core. It changes no result."""
 
     overlap: bool = False
     """Collect a round while the device still learns from the one before, with policies that are one round older."""
@@ -271,10 +271,10 @@ class TrainingConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class EnvConfig:
-    """Changes to the task's environment; None keeps what the task says. A field that the task has no use for must be None."""
+    """Changes to the task's environment. None keeps the task's own value. A field that the task does not use must be None."""
 
     layout: Annotated[str, Field(max_length=1_000_000)] | None = None
-    """A map of your own, one line a row: # wall, . free, A start, and what a grid world needs (G; or K and C)."""
+    """A map of your own, one line per row: # wall, . free, A start; in Maze also G, in Key-Chest K and C."""
 
     time_limit: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Steps after which an episode is cut off (paper: 200 in Maze, 500 in the others)."""
@@ -286,10 +286,10 @@ class EnvConfig:
     """Grid worlds: start in a uniformly random free cell instead of A (paper: off in Maze, on in Key-Chest)."""
 
     block_size: Positive | None = None
-    """Mazes of blocks: edge of a block."""
+    """Mazes of blocks: edge length of a block."""
 
     success_radius: Positive | None = None
-    """Mazes of blocks: success is to be nearer to the target than this (paper: 5 in Ant Maze)."""
+    """Mazes of blocks: success means nearer to the target than this (paper: 5 in Ant Maze)."""
 
     sigma: NonNegative | None = None
     """Ants: standard deviation of the noise added to (x, y) after each step (paper: 0; 0.01, 0.05, 0.1)."""

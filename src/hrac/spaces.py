@@ -1,6 +1,6 @@
 """The actions of an environment, and what a network's output means among them. For NumPy and JAX alike.
 
-Shapes are trailing axes: a function for one action serves any number of them at once.
+Shapes are trailing axes: a function for one action works for any number of actions.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -19,7 +19,7 @@ class Box(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """How many numbers a network gives for an action."""
+        """How many numbers a network outputs for an action."""
         return len(self.low)
 
     def bounds(self, like: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -46,14 +46,14 @@ class Discrete(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """How many numbers a network gives for an action."""
+        """How many numbers a network outputs for an action."""
         return self.choices
 
     def choose(self, raw: Float[AnyArray, "*n action"], noise: AnyArray | None) -> Int[AnyArray, "*n"]:
-        """The action. With Gumbel noise on the logits this is a draw from their softmax, without it the likeliest."""
+        """The action. With Gumbel noise on the logits it is a draw from their softmax, without noise the most likely one."""
         xp = raw.__array_namespace__()
         return xp.argmax(raw if noise is None else raw + noise, axis=-1).astype(xp.int32)
 
 
 Actions: TypeAlias = Box | Discrete
-"""What an environment can be told to do."""
+"""The possible actions of an environment."""

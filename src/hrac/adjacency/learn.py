@@ -31,9 +31,9 @@ def train(
     cfg: AdjacencyConfig,
     poll: Callable[[], None] = lambda: None,
 ) -> tuple[AdjacencyState, Float[Array, " runs"]]:
-    """Fit the networks of all runs to their pairs; the mean loss of each run's last chunk comes back too.
+    """Fit the networks of all runs to their pairs. Returns them and the mean loss of each run's last chunk.
 
-    Runs that have explored more cells train longer; the others idle meanwhile. `poll` is called often and may raise to stop.
+    Runs that have explored more cells train longer; the others wait. `poll` is called often and may raise to stop.
     """
     steps = [gradient_steps(source.epoch_pairs, epochs, cfg) for source in sources]
     pairs = [source.pairs() for source in sources]
@@ -54,13 +54,13 @@ def _train_chunk(
     """The first `todo` of each run's minibatches, one gradient step each."""
 
     def chunk(state: AdjacencyState, batches: PairBatch, todo: Array, loss: Array) -> tuple[AdjacencyState, Array]:
-        def one(state: AdjacencyState, indexed: tuple[Array, PairBatch]) -> tuple[AdjacencyState, Array]:
+        def one_update(state: AdjacencyState, indexed: tuple[Array, PairBatch]) -> tuple[AdjacencyState, Array]:
             index, batch = indexed
             new, value = update(state, batch, cfg)
             state = jax.tree.map(lambda n, o: jnp.where(index < todo, n, o), new, state)
             return state, jnp.where(index < todo, value, 0.0)
 
-        state, losses = jax.lax.scan(one, state, (jnp.arange(batches.weight.shape[0]), batches))
+        state, losses = jax.lax.scan(one_update, state, (jnp.arange(batches.weight.shape[0]), batches))
         mean = jnp.sum(losses) / jnp.maximum(todo, 1).astype(jnp.float32)
         return state, jnp.where(todo > 0, mean, loss)
 

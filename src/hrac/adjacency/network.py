@@ -1,4 +1,4 @@
-"""The adjacency network: an embedding of goal space in which distance tells what is within k steps (Eq. 10, 11)."""
+"""The adjacency network: an embedding of goal space whose distances show which points are within k steps (Eq. 10, 11)."""
 
 from typing import NamedTuple
 
@@ -40,24 +40,24 @@ def init(key: PRNGKeyArray, dimensions: int, cfg: AdjacencyConfig) -> AdjacencyS
 
 
 def distance(embedding: MLP, first: Float[AnyArray, "*m goal"], second: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n"]:
-    """|| psi(g1) - psi(g2) ||, the one learned distance: below epsilon within k steps, above epsilon + delta beyond.
+    """|| psi(g1) - psi(g2) ||, the learned distance: below epsilon within k steps, above epsilon + delta beyond.
 
     For NumPy and JAX alike, on trailing axes; `first` may have axes of length 1 where `second` has more.
     """
     return _norm(embedding(first) - embedding(second))
 
 
-def contrastive_loss(apart: Float[Array, ""], adjacent: Bool[Array, ""], epsilon: float, delta: float) -> Float[Array, ""]:
-    """Eq. 11 for one pair at embedding distance `apart`:  l max(d - eps, 0) + (1 - l) max(eps + delta - d, 0)."""
-    return jnp.where(adjacent, jax.nn.relu(apart - epsilon), jax.nn.relu(epsilon + delta - apart))
+def contrastive_loss(separation: Float[Array, ""], adjacent: Bool[Array, ""], epsilon: float, delta: float) -> Float[Array, ""]:
+    """Eq. 11 for one pair at embedding distance `separation`:  l max(d - eps, 0) + (1 - l) max(eps + delta - d, 0)."""
+    return jnp.where(adjacent, jax.nn.relu(separation - epsilon), jax.nn.relu(epsilon + delta - separation))
 
 
 def update(state: AdjacencyState, batch: PairBatch, cfg: AdjacencyConfig) -> tuple[AdjacencyState, Float[Array, ""]]:
     """One gradient step on a weighted minibatch of pairs."""
 
     def loss(embedding: MLP) -> Float[Array, ""]:
-        apart = jax.vmap(distance, (None, 0, 0))(embedding, batch.first, batch.second)
-        losses = jax.vmap(contrastive_loss, (0, 0, None, None))(apart, batch.adjacent, cfg.epsilon, cfg.delta)
+        separations = jax.vmap(distance, (None, 0, 0))(embedding, batch.first, batch.second)
+        losses = jax.vmap(contrastive_loss, (0, 0, None, None))(separations, batch.adjacent, cfg.epsilon, cfg.delta)
         return jnp.mean(batch.weight * losses)
 
     value, grads = jax.value_and_grad(loss)(state.embedding)
@@ -69,12 +69,12 @@ def accuracy(
 ) -> Float[Array, ""]:
     """Share of the pairs of different cells whose judged adjacency is the true one."""
     points = embedding(cells)
-    apart = _norm(points[:, None] - points[None, :])
-    right = ((apart < threshold) == truth) & ~jnp.eye(len(cells), dtype=bool)
+    separations = _norm(points[:, None] - points[None, :])
+    right = ((separations < threshold) == truth) & ~jnp.eye(len(cells), dtype=bool)
     return jnp.sum(right.astype(jnp.float32)) / (len(cells) * (len(cells) - 1))
 
 
 def _norm(x: Float[AnyArray, "*n embedding"]) -> Float[AnyArray, "*n"]:
-    # The small constant keeps the gradient finite where a pair coincides.
+    # The small constant keeps the gradient finite where both points of a pair are the same.
     xp = x.__array_namespace__()
     return xp.sqrt(xp.sum(x * x, axis=-1) + 1e-12)

@@ -1,8 +1,8 @@
-"""Pairs of positions with labels, to draw minibatches from.
+"""Labelled pairs of positions, to draw minibatches from.
 
-Half of each minibatch of a table's pairs is adjacent and half not, and the two halves are weighted by the share of such pairs
-among all. That leaves the expected loss that of uniform pairs of explored cells (Eq. 11), while a large table, where one pair
-in hundreds is adjacent, still shows adjacent pairs in every minibatch.
+Half of each minibatch from a table is adjacent pairs and half other pairs. Each half is weighted by the share of such pairs
+among all pairs. So the expected loss is that of uniform pairs of explored cells (Eq. 11), but every minibatch has adjacent
+pairs, even in a large table where one pair in hundreds is adjacent.
 """
 
 import numpy as np
@@ -12,14 +12,14 @@ from hrac.adjacency.network import PairBatch
 from hrac.adjacency.table import AdjacencyTable, Cells
 
 LISTED_PAIRS = 2**20
-"""Up to so many pairs of cells are listed once; of more, minibatches are drawn by rejection."""
+"""Up to this many pairs of cells are listed once; from more, minibatches are drawn by rejection."""
 
 FAR = 4
-"""Steps of one trajectory that are at least this many times k apart are taken to be far (paper, the comparison's ablation)."""
+"""Steps of one trajectory that are at least this many times k apart are taken to be far (paper, ablation)."""
 
 
 class TablePairs:
-    """The pairs of a table, to draw minibatches from while it stays as it is."""
+    """The pairs of a table, to draw minibatches from while the table does not change."""
 
     def __init__(self, table: AdjacencyTable) -> None:
         self._table, self._centres = table, table.centre_of(table.cells)
@@ -28,12 +28,14 @@ class TablePairs:
         first, second = table.decode(table.pairs)
         self._adjacent = np.concatenate([first, itself]), np.concatenate([second, itself])
         self._others: tuple[Cells, Cells] | None = None
-        """All that are not adjacent, unless they are too many to list."""
-        apart = table.num_pairs - table.num_adjacent
-        if table.num_pairs <= LISTED_PAIRS or apart < table.num_pairs / 20:  # fewer than those that the table lists anyway
+        """All pairs that are not adjacent, unless there are too many to list."""
+        num_others = table.num_pairs - table.num_adjacent
+        if (
+            table.num_pairs <= LISTED_PAIRS or num_others < table.num_pairs / 20
+        ):  # fewer than the adjacent ones, which are listed
             i, j = np.triu_indices(len(table.cells), 1)
             left = ~table.adjacent(i, j)
-            self._others = (i[left], j[left]) if apart else self._adjacent  # which then have weight zero
+            self._others = (i[left], j[left]) if num_others else self._adjacent  # then of weight zero
 
     def draw(self, rng: np.random.Generator, batches: int, batch_size: int) -> PairBatch:
         """Minibatches (batches, batch_size, ...) as NumPy arrays, ordered within each: adjacent pairs, then others."""
@@ -46,7 +48,7 @@ class TablePairs:
         return PairBatch(self._centres[i], self._centres[j], adjacent, weight)
 
     def _reject(self, rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Cells, Cells]:
-        """Pairs that are not adjacent, by drawing until they are not: at least one in twenty is so."""
+        """Pairs that are not adjacent: drawn again until they are not. At least one pair in twenty is not adjacent."""
         size = len(self._table.cells)
         i, j = rng.integers(size, size=shape), rng.integers(size, size=shape)
         while (bad := self._table.adjacent(i, j)).any():

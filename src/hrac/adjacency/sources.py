@@ -1,7 +1,7 @@
-"""Where the pairs of positions come from that the adjacency network learns by. Exchangeable, and one may leave it out.
+"""Sources of the labelled pairs of positions that the adjacency network learns from. `adjacency.source` chooses one.
 
-table          the k-step relation of explored cells, grown from trajectories (the paper's adjacency matrix)
-oracle         the true relation, told by an environment that knows its distances
+table          the k-step relation of explored cells, built from trajectories (the paper's adjacency matrix)
+oracle         the true relation, from an environment that knows its distances
 trajectories   pairs drawn from stored trajectories directly: at most k steps apart, or at least 4 k
 none           no adjacency network at all
 """
@@ -28,14 +28,14 @@ class Source(Protocol):
     """Where one run's pairs come from."""
 
     needs_random_walk: bool
-    """Whether there is nothing to learn from before random behaviour has been seen."""
+    """Whether it has no pairs before random behaviour has been collected."""
 
     def extend(self, positions: Positions, episodes: Episodes) -> None:
-        """Take in trajectories: positions (steps, goal) in time order, each with the number of its episode."""
+        """Add trajectories: positions (steps, goal) in time order, each with the number of its episode."""
         ...
 
     def pairs(self) -> TablePairs | TrajectoryPairs:
-        """The pairs there are now, to draw minibatches from."""
+        """The present pairs, to draw minibatches from."""
         ...
 
     @property
@@ -52,7 +52,7 @@ class Source(Protocol):
         ...
 
     def restore(self, arrays: Arrays) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         ...
 
 
@@ -65,7 +65,7 @@ class Table:
         self.table = AdjacencyTable(k, cfg.cell_size, goal_dim)
 
     def extend(self, positions: Positions, episodes: Episodes) -> None:
-        """Add what trajectories show to the relation."""
+        """Add the pairs of trajectories to the relation."""
         self.table.update(positions, episodes)
 
     def pairs(self) -> TablePairs:
@@ -78,7 +78,7 @@ class Table:
         return self.table.num_pairs
 
     def numbers(self) -> dict[str, float]:
-        """How much has been explored."""
+        """How many cells were explored."""
         return {"adjacency/cells": float(len(self.table.cells)), "adjacency/pairs": float(self.table.num_adjacent)}
 
     def snapshot(self) -> Arrays:
@@ -86,7 +86,7 @@ class Table:
         return {"cells": self.table.cells, "pairs": self.table.pairs}
 
     def restore(self, arrays: Arrays) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         self.table = AdjacencyTable.restore(
             self.table.k, self.table.cell_size, self.table.cells.shape[1], arrays["cells"], arrays["pairs"]
         )
@@ -102,11 +102,11 @@ class Oracle(Table):
         self.table = AdjacencyTable.from_distances(k, cfg.cell_size, *truth)
 
     def extend(self, positions: Positions, episodes: Episodes) -> None:
-        """Nothing: all is known."""
+        """Do nothing: the relation is complete."""
 
 
 class Trajectories:
-    """Stored trajectories themselves, without a relation: the same pair may be drawn as near once and as far another time."""
+    """Stored trajectories, without a relation: the same pair may be drawn as near at one time and as far at another."""
 
     needs_random_walk = True
 
@@ -129,11 +129,11 @@ class Trajectories:
 
     @property
     def epoch_pairs(self) -> int:
-        """As many as the relation's would have, so that both make as many gradient steps."""
+        """As many as a table would have, so that both make the same number of gradient steps."""
         return self._cells.num_pairs
 
     def numbers(self) -> dict[str, float]:
-        """How much has been explored."""
+        """How many cells were explored."""
         return {"adjacency/cells": float(len(self._cells.cells))}
 
     def snapshot(self) -> Arrays:
@@ -141,7 +141,7 @@ class Trajectories:
         return {"cells": self._cells.cells, "positions": self._positions, "episodes": self._episodes}
 
     def restore(self, arrays: Arrays) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         no_pairs = np.zeros(0, np.int64)
         self._cells = AdjacencyTable.restore(
             self._k, self._cells.cell_size, self._cells.cells.shape[1], arrays["cells"], no_pairs

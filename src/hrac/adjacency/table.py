@@ -1,6 +1,6 @@
-"""The k-step adjacency relation of the explored cells, grown from trajectories and stored sparsely.
+"""The k-step adjacency relation of the explored cells, built from trajectories and stored sparsely.
 
-Goal space, of any dimension and extent, is cut into cells. Two cells are adjacent when some trajectory was in both at
+Goal space, of any dimension and extent, is divided into cells. Two cells are adjacent when some trajectory was in both at
 most k steps apart; a cell is adjacent to itself. The relation is kept as one sorted array of pair codes, so its memory
 grows with the number of adjacent pairs, not with the square of the explored cells.
 """
@@ -12,11 +12,11 @@ Cells = NDArray[np.int64]
 Codes = NDArray[np.int64]
 
 _SHIFT = 32
-"""A pair of cells (i, j), i < j, is the code i * 2**32 + j: codes sort by i, and hold 2**31 cells."""
+"""The code of a pair of cells (i, j), i < j, is i * 2**32 + j. Codes sort by i, for up to 2**31 cells."""
 
 
 class AdjacencyTable:
-    """Explored cells and which of them are adjacent.
+    """The explored cells, and which of them are adjacent.
 
     >>> table = AdjacencyTable(k=2, cell_size=1.0, dimensions=1)
     >>> table.update(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 0, 0]))
@@ -36,17 +36,17 @@ class AdjacencyTable:
 
     @classmethod
     def restore(cls, k: int, cell_size: float, dimensions: int, cells: Cells, pairs: Codes) -> "AdjacencyTable":
-        """The table that had these `cells` and `pairs`; raises `ValueError` if none can have had them."""
+        """The table with these `cells` and `pairs`; raises `ValueError` if there can be no such table."""
         table = cls(k, cell_size, dimensions)
         integers = cells.dtype == pairs.dtype == np.int64
         if not integers or cells.shape[1:] != (dimensions,) or pairs.ndim != 1:
-            raise ValueError(f"cells {cells.shape} of {dimensions} dimensions and pairs {pairs.shape} are no table")
+            raise ValueError(f"cells {cells.shape} of {dimensions} dimensions and pairs {pairs.shape} do not make a table")
         table._index_of(cells)
         first, second = table.decode(pairs)
         if len(table.cells) != len(cells) or not ((first >= 0) & (first < second) & (second < len(cells))).all():
-            raise ValueError("a table has different cells, and pairs of them")
+            raise ValueError("the cells of a table must be different, and its pairs must be of these cells")
         if not (np.diff(pairs) > 0).all():
-            raise ValueError("the pairs of a table are in order")
+            raise ValueError("the pairs of a table must be in order")
         table.pairs = pairs
         return table
 
@@ -66,7 +66,7 @@ class AdjacencyTable:
         return table
 
     def explore(self, positions: NDArray[np.floating]) -> None:
-        """Add the cells of positions, without saying what is adjacent."""
+        """Add the cells of positions, without adjacent pairs."""
         self._index_of(self.cell_of(positions))
 
     def cell_of(self, positions: NDArray[np.floating]) -> Cells:
@@ -78,9 +78,9 @@ class AdjacencyTable:
         return (cells * self.cell_size).astype(np.float32)
 
     def update(self, positions: NDArray[np.floating], episodes: NDArray[np.integer]) -> None:
-        """Add what trajectories show: (steps, dimensions) positions, each with the number of the episode it is from.
+        """Add the pairs of trajectories: positions (steps, dimensions), each with the number of its episode.
 
-        Steps of an episode stand next to each other in time order; different episodes have different numbers.
+        The steps of an episode are consecutive, in time order. Different episodes have different numbers.
         """
         if len(positions) == 0:
             return
@@ -88,9 +88,9 @@ class AdjacencyTable:
             raise ValueError("positions must be finite to be put into cells")
         ids = self._index_of(self.cell_of(positions))
         found = [self.pairs]
-        for apart in range(1, min(self.k, len(ids) - 1) + 1):
-            same = episodes[apart:] == episodes[:-apart]
-            a, b = ids[:-apart][same], ids[apart:][same]
+        for lag in range(1, min(self.k, len(ids) - 1) + 1):
+            same = episodes[lag:] == episodes[:-lag]
+            a, b = ids[:-lag][same], ids[lag:][same]
             found.append(np.unique(_encode(a[a != b], b[a != b])))
         # Timsort merges the long sorted runs in linear time.
         codes = np.sort(np.concatenate(found), kind="stable")
@@ -110,7 +110,7 @@ class AdjacencyTable:
 
     @property
     def num_pairs(self) -> int:
-        """Unordered pairs of explored cells, each cell with itself included: an epoch's worth."""
+        """Unordered pairs of explored cells, including each cell with itself: an epoch."""
         n = len(self.cells)
         return n * (n + 1) // 2
 
@@ -120,7 +120,7 @@ class AdjacencyTable:
         return len(self.pairs) + len(self.cells)
 
     def _index_of(self, cells: Cells) -> Cells:
-        """Index of each row, new cells being added in order of appearance."""
+        """Index of each row. New cells are added in order of appearance."""
         unique, first, inverse = np.unique(cells, axis=0, return_index=True, return_inverse=True)
         ids = np.empty(len(unique), dtype=np.int64)
         new = []

@@ -1,7 +1,7 @@
-"""The controller's learner on the grid worlds: A2C on the intrinsic reward, within one subgoal's window.
+"""The controller's learner for discrete actions: A2C on the intrinsic reward, within the window of one subgoal.
 
-Returns are summed to the end of the window and not bootstrapped past it, as in the published code: a subgoal is an episode
-of at most k steps of its own.
+Returns are summed to the end of the window and not bootstrapped past it, as in the published code: a window is an episode of
+at most k steps.
 """
 
 from typing import NamedTuple
@@ -18,10 +18,10 @@ Metrics = dict[str, Array]
 
 
 class ControllerStep(NamedTuple):
-    """One step of the controller: what it saw, did and then earned until its window's end."""
+    """One step of the controller: its input, its action and its return until the end of the window."""
 
     seen: Float[Array, "*n seen"]
-    """Its input: the observation as far as it may see it, then the subgoal."""
+    """Its input: the part of the observation that it may see, then the subgoal."""
     action: Int[Array, "*n"]
     ret: Float[Array, "*n"]
     valid: Bool[Array, "*n"]
@@ -65,20 +65,20 @@ def loss(networks: tuple[MLP, MLP], steps: ControllerStep, cfg: A2C) -> tuple[Fl
     """-A log pi(a|s,g) + A^2 - entropy_weight H(pi), with A = R - V(s,g), averaged over the valid steps."""
     actor, critic = networks
 
-    def one(step: ControllerStep) -> tuple[Array, Array, Array]:
+    def terms(step: ControllerStep) -> tuple[Array, Array, Array]:
         log_probs = jax.nn.log_softmax(actor(step.seen))
         advantage = step.ret - critic(step.seen)[0]
         entropy = -jnp.sum(jnp.exp(log_probs) * log_probs)
         return -jax.lax.stop_gradient(advantage) * log_probs[step.action], advantage**2, entropy
 
     weight = steps.valid.astype(jnp.float32) / jnp.maximum(jnp.sum(steps.valid), 1).astype(jnp.float32)
-    policy_loss, value_loss, entropy = (jnp.sum(weight * term) for term in jax.vmap(one)(steps))
+    policy_loss, value_loss, entropy = (jnp.sum(weight * term) for term in jax.vmap(terms)(steps))
     metrics = {"controller/policy_loss": policy_loss, "controller/value_loss": value_loss, "controller/entropy": entropy}
     return policy_loss + value_loss - cfg.entropy_weight * entropy, metrics
 
 
 def update(state: A2CState, steps: ControllerStep, cfg: A2C) -> tuple[A2CState, Metrics]:
-    """One gradient step over all the steps."""
+    """One gradient step over all steps."""
     networks = (state.actor, state.critic)
     grads, metrics = jax.grad(loss, has_aux=True)(networks, steps, cfg)
     (actor, critic), opt_state = descend(_optimiser(cfg), grads, state.opt_state, networks)

@@ -1,9 +1,9 @@
-"""All that is learned in one run, and what is learned from a round (Algorithm 1).
+"""Everything that one run learns, and its updates after a round (Algorithm 1).
 
     learn  after a round of n steps:
              controller updates                                 controller.learn
              n / k manager updates on minibatches of windows    manager.learn
-    The adjacency network is trained apart, every C steps       adjacency.learn
+    every C steps, separately: the adjacency network            adjacency.learn
 
 Everything is for one run; training maps it over runs. Acting is in `decide`.
 """
@@ -24,7 +24,7 @@ from hrac.agents.windows import Window
 
 
 class AgentState(NamedTuple):
-    """All that is learned in one run."""
+    """Everything that one run learns."""
 
     manager: TD3State
     controller: ControllerState
@@ -52,7 +52,7 @@ def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
 def learn(
     key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window, setup: Setup
 ) -> tuple[AgentState, Metrics]:
-    """Controller updates, then manager updates with the controller they lead to."""
+    """Controller updates, then manager updates with the updated controller."""
     key_controller, key_manager = jax.random.split(key)
     low, low_metrics = controller.learn(key_controller, agent.controller, steps, setup)
     agent = agent._replace(controller=low)

@@ -47,7 +47,7 @@ def settings(level: TD3) -> Settings:
 def learn(
     key: PRNGKeyArray, controller: ControllerState, experience: ControllerStep | Transition, setup: Setup
 ) -> tuple[ControllerState, Metrics]:
-    """A round's updates: one over its steps (A2C), or one for each minibatch of stored steps (TD3: updates, batch)."""
+    """A round's updates: one over its steps (A2C), or one per minibatch of stored steps (TD3: updates, batch)."""
     cfg, actions = setup.cfg.controller, setup.actions
     if isinstance(experience, ControllerStep):
         assert isinstance(controller, A2CState)
@@ -57,10 +57,10 @@ def learn(
     assert isinstance(cfg, TD3)
     assert isinstance(actions, Box), "TD3 is for continuous actions"
 
-    def one(controller: TD3State, drawn: tuple[Array, Transition]) -> tuple[TD3State, Metrics]:
+    def one_update(controller: TD3State, drawn: tuple[Array, Transition]) -> tuple[TD3State, Metrics]:
         key, batch = drawn
         return td3.update(key, controller, batch, actions, None, settings(cfg))
 
     keys = jax.random.split(key, len(experience.reward))
-    learned, metrics = jax.lax.scan(one, controller, (keys, experience))
+    learned, metrics = jax.lax.scan(one_update, controller, (keys, experience))
     return learned, {f"controller/{name}": jnp.mean(numbers) for name, numbers in metrics.items()}

@@ -1,4 +1,4 @@
-"""HIRO's off-policy correction: which subgoal would make the present controller do what was done in a window?"""
+"""HIRO's off-policy correction: the subgoal with which the present controller would best repeat the actions of a window."""
 
 import jax
 import jax.numpy as jnp
@@ -23,10 +23,10 @@ def draw_candidates(key: PRNGKeyArray, batch: Window, setup: Setup) -> Float[Arr
 def correct(
     draws: Float[Array, "batch candidates goal"], controller: MLP, batch: Window, setup: Setup
 ) -> Float[Array, "batch goal"]:
-    """The subgoals that best explain, for the present controller, what was done in windows.
+    """The subgoals that best explain the actions in windows, given the present controller.
 
-    Candidates are the stored subgoal, the displacement achieved, and `draws`. Each is carried along the window by h. The one
-    whose actions come closest to those taken (squared error, summed over the window) is chosen.
+    Candidates are the stored subgoal, the displacement achieved, and `draws`. h updates each along the window. The one whose
+    actions come closest to those taken (squared error, summed over the window) is chosen.
     """
     space, actions = setup.space, setup.actions
     assert isinstance(actions, Box), "actions are compared by their distance"
@@ -44,7 +44,7 @@ def correct(
         chosen = actions.squash(controller.after_first(sums + added[:, None]))
         return jnp.sum(jnp.where(batch.inside[..., None], (chosen - batch.action) ** 2, 0.0), axis=(1, 2))
 
-    # A CPU's cache holds the work on one candidate; an accelerator is kept busy by all of them at once.
+    # A CPU's cache holds the activations of one candidate. An accelerator is faster with all candidates at once.
     at_once = 1 if jax.default_backend() == "cpu" else candidates.shape[1]
     errors = jax.lax.map(error, jnp.swapaxes(by_candidate, 0, 1), batch_size=at_once)
     return jax.vmap(lambda options, wrong: options[jnp.argmin(wrong)])(candidates, errors.T)

@@ -1,11 +1,11 @@
-"""The inner loop of Algorithm 1: who proposes a subgoal, and who acts for it. For NumPy and JAX alike.
+"""The inner loop of Algorithm 1: the manager proposes a subgoal, the controller acts for it. For NumPy and JAX alike.
 
     clock 0:  the manager proposes a subgoal       propose
-    else:     the subgoal is carried on by h       carry_on
+    else:     h updates the subgoal                carry_on
     then:     the controller acts for it           actions.choose
 
 Training, evaluation, policies and pictures all go through `decide`. Randomness is an input, so the same noise gives the same
-decisions wherever they are made. Shapes are trailing axes: (runs, copies, ...), (copies, ...) or none before them.
+decisions everywhere. Shapes are trailing axes, after (runs, copies), (copies) or nothing.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from hrac.spaces import Actions, AnyArray
 
 
 class Setup(NamedTuple):
-    """What does not change in a training: constants of all compiled programs."""
+    """What does not change during a training: constants of all compiled programs."""
 
     space: SubgoalSpace
     actions: Actions
     obs_dim: int
-    """Numbers in an observation, those that only the manager sees included."""
+    """Numbers in an observation, including those that only the manager sees."""
     cfg: Config
 
 
@@ -53,11 +53,11 @@ class Noise(NamedTuple):
     """The random numbers that a subgoal is explored with."""
 
     first_subgoal: Float[AnyArray, "*n goal"]
-    """Between 0 and 1: what is proposed before the manager has begun to learn."""
+    """Between 0 and 1: determines the subgoal before the manager has started to learn."""
     subgoals: Float[AnyArray, "*n candidates goal"]
     """Added to the manager's subgoal to make candidates."""
     lottery: Float[AnyArray, "*n candidates"]
-    """Decides which of the candidates that are judged adjacent is taken."""
+    """Decides which of the candidates that are judged adjacent is chosen."""
 
 
 def decide(
@@ -69,10 +69,10 @@ def decide(
     noise: Noise | None = None,
     ready: Bool[AnyArray, "*n"] | None = None,
 ) -> tuple[Float[AnyArray, "*n goal"], Shaped[AnyArray, "..."]]:
-    """g_t from the manager where one is due, else the one carried on by h; a_t from the controller for it.
+    """g_t from the manager where a new one is due, else the present one; a_t from the controller for it.
 
-    `action_noise` is added to the action, or to the logits it is chosen by. `noise` explores subgoals, and `ready` says where
-    the manager has begun to learn; without them the manager's plain subgoals are taken.
+    `action_noise` is added to the action, or to its logits. `noise` explores subgoals, and `ready` says where the manager has
+    started to learn. Without these two, subgoals are the manager's, without noise.
     """
     subgoal = _where_due(state, lambda: propose(actors, obs, setup, noise, ready))
     raw = actors.controller(setup.space.controller_input(obs, subgoal))
@@ -86,7 +86,7 @@ def propose(
     noise: Noise | None = None,
     ready: Bool[AnyArray, "*n"] | None = None,
 ) -> Float[AnyArray, "*n goal"]:
-    """The manager's subgoals; to explore, one of several noisy candidates, and uniform ones until the manager is ready."""
+    """The manager's subgoals. To explore: one of several noisy candidates, or a uniform one until the manager is ready."""
     space, position = setup.space, setup.space.phi(obs)
     plain = space.squash(actors.manager(obs))
     if noise is None or ready is None:
@@ -107,7 +107,7 @@ def _adjacent_candidate(
     lottery: Float[AnyArray, "*n candidates"],
     setup: Setup,
 ) -> Float[AnyArray, "*n goal"]:
-    """A random one among the candidates that are judged adjacent; if there is none, the plain subgoal."""
+    """A random one of the candidates that are judged adjacent; if there is none, the subgoal without noise."""
     xp = plain.__array_namespace__()
     adjacent = judged_adjacent(actors.embedding, candidates, position[..., None, :], setup)
     drawn = xp.argmax(xp.where(adjacent, lottery, -1.0), axis=-1)
@@ -118,11 +118,11 @@ def _adjacent_candidate(
 def judged_adjacent(
     embedding: MLP | None, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*m goal"], setup: Setup
 ) -> Bool[AnyArray, "*n"]:
-    """Whether the adjacency network takes subgoals to be within k steps. Without a network all are."""
+    """Whether the adjacency network judges subgoals to be within k steps. Without a network all are."""
     if embedding is None:
         return subgoal.__array_namespace__().ones(subgoal.shape[:-1], dtype=bool)
-    apart = network.distance(embedding, position, setup.space.target(subgoal, position))
-    return apart < setup.cfg.adjacency.threshold
+    distance = network.distance(embedding, position, setup.space.target(subgoal, position))
+    return distance < setup.cfg.adjacency.threshold
 
 
 def carry_on(
@@ -132,14 +132,14 @@ def carry_on(
     last: Bool[AnyArray, "*n"],
     space: SubgoalSpace,
 ) -> SubgoalState:
-    """For the next step: the subgoal seen from there, and whether a new one is due because its window is over."""
+    """The state for the next step: the subgoal as seen from there, and a clock of 0 if the window is over."""
     xp = obs.__array_namespace__()
     subgoal = space.transition(state.subgoal, space.phi(obs), space.phi(next_obs))
     return SubgoalState(subgoal, xp.where(last, 0, state.clock + 1).astype(state.clock.dtype))
 
 
 def _where_due(state: SubgoalState, proposed: Callable[[], AnyArray]) -> AnyArray:
-    """New subgoals where they are due. Proposing is expensive: it is left out in steps in which none is due anywhere."""
+    """New subgoals where they are due. Proposing is expensive, so it is skipped in steps in which none is due."""
     due = state.clock == 0
     if isinstance(due, np.ndarray | np.generic):
         due = np.asarray(due)

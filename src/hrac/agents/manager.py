@@ -1,4 +1,4 @@
-"""The manager: TD3 over windows of k steps, with the adjacency loss on its subgoals (Eq. 12, 13) and the correction."""
+"""The manager: TD3 over windows of k steps, with the adjacency loss on subgoals (Eq. 12, 13) and off-policy correction."""
 
 import jax
 import jax.numpy as jnp
@@ -42,8 +42,8 @@ def too_far(embedding: MLP, setup: Setup) -> Penalty:
 
     def penalty(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
         position = setup.space.phi(obs)
-        apart = network.distance(embedding, position, setup.space.target(subgoal, position))
-        return jax.nn.relu(apart - setup.cfg.manager.hinge)
+        distance = network.distance(embedding, position, setup.space.target(subgoal, position))
+        return jax.nn.relu(distance - setup.cfg.manager.hinge)
 
     return penalty
 
@@ -51,14 +51,14 @@ def too_far(embedding: MLP, setup: Setup) -> Penalty:
 def learn(
     key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: MLP | None, batches: Window, setup: Setup
 ) -> tuple[TD3State, Metrics]:
-    """An update for each minibatch of windows (updates, batch), each corrected before if asked for.
+    """One update per minibatch of windows (updates, batch), whose subgoals are corrected first if so configured.
 
-    The actor's value term is applied at the first of every `value_every_gradient_steps` updates, its adjacency term at each.
+    The actor's value term is applied once per `value_every_gradient_steps` updates, its adjacency term at each.
     """
     cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
     penalty = None if embedding is None else too_far(embedding, setup)
 
-    def one(manager: TD3State, drawn: tuple[Array, Array, Window]) -> tuple[TD3State, Metrics]:
+    def one_update(manager: TD3State, drawn: tuple[Array, Array, Window]) -> tuple[TD3State, Metrics]:
         key, index, batch = drawn
         key_draw, key_update = jax.random.split(key)
         window, metrics = batch.whole, {}
@@ -76,6 +76,6 @@ def learn(
         return manager, metrics | numbers
 
     count = len(batches.inside)
-    manager, metrics = jax.lax.scan(one, manager, (jax.random.split(key, count), jnp.arange(count), batches))
+    manager, metrics = jax.lax.scan(one_update, manager, (jax.random.split(key, count), jnp.arange(count), batches))
     names = {"penalty": "too_far"}  # how far subgoals leave the k-step region
     return manager, {f"manager/{names.get(name, name)}": jnp.mean(numbers) for name, numbers in metrics.items()}

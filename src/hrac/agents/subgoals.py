@@ -1,7 +1,7 @@
-"""What a subgoal means: its range, the point it asks for, how it changes between proposals, and when it is reached.
+"""What a subgoal means: its range, the point it stands for, how it changes between proposals, and when it is reached.
 
 Goal space is the first coordinates of the observation: phi(s) = s[:goal_dim], the agent's position. Everything here is for
-NumPy and JAX alike, and shapes are trailing axes: a function for one subgoal serves any number of them at once.
+NumPy and JAX alike. Shapes are trailing axes: a function for one subgoal works for any number of subgoals.
 """
 
 from collections.abc import Callable
@@ -18,29 +18,29 @@ class SubgoalSpace(NamedTuple):
     """The goal space of a task and the form of its subgoals."""
 
     relative: bool
-    """Displacements from the present position, instead of positions."""
+    """Whether subgoals are displacements from the present position, instead of positions."""
     low: tuple[float, ...]
     """Lowest position in goal space."""
     high: tuple[float, ...]
     """Highest position."""
     shown_relative: bool = False
-    """Whether the controller is shown absolute subgoals as displacements from where it stands."""
+    """Whether the controller sees absolute subgoals as displacements from its position."""
     reach: float | None = None
     """Relative subgoals are within +- this; None: the extent of the map."""
     context: int = 0
-    """Numbers at an observation's end that only the manager sees."""
+    """Numbers at the end of an observation that only the manager sees."""
     sees_position: bool = True
-    """Whether the controller sees where it is."""
+    """Whether the controller sees its position."""
     fallen: Callable[[AnyArray], AnyArray] | None = None
-    """Tells from an observation whether the agent lies on its back; None: the task cannot tell."""
+    """From an observation to whether the agent lies on its back; None: the task has no such function."""
 
     @property
     def goal_dim(self) -> int:
-        """Coordinates of goal space."""
+        """Number of coordinates of goal space."""
         return len(self.low)
 
     def phi(self, obs: Float[AnyArray, "*n obs"]) -> Float[AnyArray, "*n goal"]:
-        """Where in goal space an observation is."""
+        """The point of goal space of an observation."""
         return obs[..., : self.goal_dim]
 
     @property
@@ -49,7 +49,7 @@ class SubgoalSpace(NamedTuple):
 
     @property
     def _range(self) -> Box:
-        """The subgoals there are."""
+        """All possible subgoals."""
         if not self.relative:
             return self._map
         extent = tuple(high - low if self.reach is None else self.reach for low, high in zip(self.low, self.high, strict=True))
@@ -78,7 +78,7 @@ class SubgoalSpace(NamedTuple):
     def target(
         self, subgoal: Float[AnyArray, "*#n goal"], position: Float[AnyArray, "*#n goal"]
     ) -> Float[AnyArray, "*#n goal"]:
-        """The point of goal space that a subgoal asks for when held at `position`."""
+        """The point of goal space that a subgoal stands for, seen from `position`."""
         return position + subgoal if self.relative else subgoal
 
     def shown(self, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
@@ -88,7 +88,7 @@ class SubgoalSpace(NamedTuple):
     def controller_input(
         self, obs: Float[AnyArray, "*n obs"], subgoal: Float[AnyArray, "*n goal"]
     ) -> Float[AnyArray, "*n seen"]:
-        """What the controller is given: the observation as far as it may see it, then the subgoal."""
+        """The controller's input: the part of the observation that it may see, then the subgoal."""
         xp, seen = obs.__array_namespace__(), obs[..., : obs.shape[-1] - self.context]
         if not self.sees_position:
             hidden = xp.zeros((*seen.shape[:-1], self.goal_dim), dtype=seen.dtype)
@@ -101,7 +101,7 @@ class SubgoalSpace(NamedTuple):
         position: Float[AnyArray, "*#n goal"],
         after: Float[AnyArray, "*#n goal"],
     ) -> Float[AnyArray, "*#n goal"]:
-        """h(g, s, s') = g + phi(s) - phi(s'): the same point, seen from the next position."""
+        """h(g, s, s') = g + phi(s) - phi(s'): the same point, as seen from the next position."""
         return subgoal + position - after if self.relative else subgoal
 
 

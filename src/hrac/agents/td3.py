@@ -1,12 +1,12 @@
 """TD3, for any level whose action is a bounded vector: the manager over windows of k steps, the ants' controller over steps.
 
-    y = c r + gamma min_i Q'_i(s', pi'(s') + noise)         the second term only where something follows
+    y = c r + gamma min_i Q'_i(s', pi'(s') + noise)         the second term only where `bootstrap`
     critics: error of both against y                        squared, or Huber
     actor:  -Q_1(s, pi(s)) + w penalty(s, pi(s)) + v z^2    the manager's penalty is the adjacency loss (Eq. 12, 13)
 
 z is the actor's output before it is squashed into an action; the paper has no such term (v = 0).
 
-Both critics, the actor and all slow copies are updated at every call; what differs between levels and tasks is in `Settings`.
+Both critics, the actor and all slow copies are updated at every call. Levels and tasks differ in `Settings` only.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Penalty = Callable[[Float[Array, " obs"], Float[Array, " action"]], Float[Array,
 
 @runtime_checkable
 class Range(Protocol):
-    """The actions a level can take."""
+    """The range of a level's actions."""
 
     def squash(self, raw: Float[Array, " action"]) -> Float[Array, " action"]:
         """A network's output as an action."""
@@ -37,7 +37,7 @@ class Range(Protocol):
 
 
 class Settings(NamedTuple):
-    """The numbers TD3 depends on; see `ManagerConfig` and `ControllerConfig`."""
+    """The settings of TD3; see `ManagerConfig` and `ControllerConfig`."""
 
     hidden: tuple[int, ...]
     actor_learning_rate: float
@@ -54,14 +54,14 @@ class Settings(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """One decision and what became of it."""
+    """One decision and its result."""
 
     obs: Float[Array, "*n obs"]
     action: Float[Array, "*n action"]
     reward: Float[Array, "*n"]
     next_obs: Float[Array, "*n obs"]
     bootstrap: Bool[Array, "*n"]
-    """Whether the value of `next_obs` counts: something follows."""
+    """Whether the value of `next_obs` counts: not at an end."""
 
 
 Twins = tuple[MLP, MLP]
@@ -117,14 +117,14 @@ def value(critic: MLP, obs: Float[Array, " obs"], action: Float[Array, " action"
 
 
 def squared_output(actor: MLP, obs: Float[Array, "batch obs"]) -> Float[Array, ""]:
-    """Mean square of the actor's outputs, before they are squashed. It is large where actions are near their limits."""
+    """Mean square of the actor's outputs before they are squashed. It is large where actions are near their limits."""
     return jnp.mean(actor(obs) ** 2)
 
 
 def critic_target(
     noise: Float[Array, " action"], state: TD3State, step: Transition, actions: Range, settings: Settings
 ) -> Float[Array, ""]:
-    """y = c r + gamma min_i Q'_i(s', pi'(s') + noise), without the second term where nothing follows."""
+    """y = c r + gamma min_i Q'_i(s', pi'(s') + noise), without the second term unless `bootstrap`."""
     next_action = act(state.target_actor, step.next_obs, actions)
     if settings.target_noise_sigma > 0:
         next_action = jnp.clip(next_action + noise, *actions.bounds(noise))
@@ -153,16 +153,16 @@ def actor_loss(
     with_value: bool = True,
     output_penalty: float = 0.0,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Minus the value of the action chosen, plus the weighted penalty on it, plus that on the output it was made from."""
+    """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output."""
 
-    def one(obs: Array) -> tuple[Array, Array]:
+    def terms(obs: Array) -> tuple[Array, Array]:
         action = act(actor, obs, actions)
-        worth = value(critic, obs, action) if with_value else jnp.zeros(())
-        return worth, jnp.zeros(()) if penalty is None else penalty(obs, action)
+        chosen_value = value(critic, obs, action) if with_value else jnp.zeros(())
+        return chosen_value, jnp.zeros(()) if penalty is None else penalty(obs, action)
 
-    worth, penalised = jax.tree.map(jnp.mean, jax.vmap(one)(batch.obs))
+    mean_value, penalised = jax.tree.map(jnp.mean, jax.vmap(terms)(batch.obs))
     metrics = {} if penalty is None else {"penalty": penalised}
-    loss = -worth + penalty_weight * penalised
+    loss = -mean_value + penalty_weight * penalised
     if output_penalty > 0:
         loss = loss + output_penalty * squared_output(actor, batch.obs)
     return loss, metrics
@@ -185,7 +185,7 @@ def update_critics(
 def update_actor(
     state: TD3State, batch: Transition, actions: Range, penalty: Penalty | None, settings: Settings, with_value: bool = True
 ) -> tuple[TD3State, Metrics]:
-    """One gradient step of the actor, with its value term or without; none if no term is left."""
+    """One gradient step of the actor, with or without its value term; none if no term is left."""
     weights = (settings.penalty_weight, with_value, settings.output_penalty)
     grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, state.critics[0], batch, actions, penalty, *weights)
     if with_value or settings.penalty_weight > 0 or settings.output_penalty > 0:

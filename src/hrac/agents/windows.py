@@ -1,8 +1,8 @@
-"""Experience, and how it is cut into the windows of the two levels.
+"""Experience, and how it is divided into the windows of the two levels.
 
-A window is the life of one subgoal: k steps, or fewer where the episode ends first. Rounds do not respect windows. What is
-learned from a round (`controller_steps`) begins with the last k steps of the round before, its tail: a window is learned from
-in the round in which it ends, whole, and every step is used exactly once.
+A window is the time of one subgoal: k steps, or fewer if the episode ends first. A window may begin in one round and end in the
+next. So A2C's steps of a round (`controller_steps`) begin with the last k steps of the round before, the tail. A window is
+learned from as a whole, in the round in which it ends, and every step is used exactly once.
 """
 
 from typing import NamedTuple
@@ -21,11 +21,11 @@ from hrac.spaces import AnyArray, Box
 
 
 class Trajectory(NamedTuple):
-    """Consecutive steps of one environment copy; episodes follow one another."""
+    """Consecutive steps of one environment copy, one episode after another."""
 
     obs: Float[AnyArray, "*time obs"]
     subgoal: Float[AnyArray, "*time goal"]
-    """The subgoal the controller acted on."""
+    """The subgoal that the controller acted for."""
     action: Shaped[AnyArray, "*action"]
     reward: Float[AnyArray, "*time"]
     next_obs: Float[AnyArray, "*time obs"]
@@ -35,21 +35,21 @@ class Trajectory(NamedTuple):
     clock: Int[AnyArray, "*time"]
     """Steps since the subgoal was proposed, 0 to k - 1."""
     last: Bool[AnyArray, "*time"]
-    """Whether the step is its window's last."""
+    """Whether the step is the last of its window."""
 
 
 class Window(NamedTuple):
-    """A window as the manager sees it, with all that happened in it for the off-policy correction."""
+    """A window as the manager sees it, with its steps for the off-policy correction."""
 
     whole: Transition
     obs: Float[Array, "*n k obs"]
     action: Shaped[Array, "*action"]
     inside: Bool[Array, "*n k"]
-    """Which of the k steps there were: an episode can end before."""
+    """Which of the k steps belong to the window: an episode can end earlier."""
 
 
 def empty_steps(setup: Setup, count: int) -> Trajectory:
-    """Steps that belong to nothing: each is a window of its own."""
+    """Empty steps, each of which is a window by itself."""
     zeros = jnp.zeros
     return Trajectory(
         obs=zeros((count, setup.obs_dim)),
@@ -65,7 +65,7 @@ def empty_steps(setup: Setup, count: int) -> Trajectory:
 
 
 def manager_window(steps: Trajectory, inside: Bool[Array, "*n k"], cfg: Config) -> Window:
-    """The window that k steps (..., k) make, of which those `inside` are its own: s_t, g_t, the sum of rewards, s_t+k."""
+    """The window of k steps (..., k), of which those `inside` belong to it: s_t, g_t, the sum of rewards, s_t+k."""
     first = lambda leaf: leaf[..., 0, :]  # noqa: E731
     stopped = steps.terminated | (steps.truncated & (not cfg.manager.bootstrap_at_time_limit))
     whole = Transition(
@@ -79,7 +79,7 @@ def manager_window(steps: Trajectory, inside: Bool[Array, "*n k"], cfg: Config) 
 
 
 def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> ControllerStep:
-    """The steps of one copy, a tail of k before them, with their returns. Those of windows that ended after the tail count."""
+    """The steps of one copy, after a tail of k steps, with their returns. Only windows that end after the tail are valid."""
     k, time = cfg.k, jnp.arange(len(trajectory.reward))
     rewards = intrinsic_rewards(trajectory, space, cfg)
     window_end = jax.lax.cummin(jnp.where(trajectory.last, time, len(time)), reverse=True)
@@ -92,7 +92,7 @@ def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -
 
 
 def controller_transitions(new: Trajectory, space: SubgoalSpace, cfg: Config) -> Transition:
-    """Steps as TD3 learns from them: the next subgoal is the same point, seen from there."""
+    """Steps as TD3 learns from them: the next subgoal is the same point, as seen from the next position."""
     after = space.transition(new.subgoal, space.phi(new.obs), space.phi(new.next_obs))
     stopped = new.terminated | new.truncated
     if isinstance(cfg.controller, TD3) and cfg.controller.ends_with_window:
@@ -107,9 +107,9 @@ def controller_transitions(new: Trajectory, space: SubgoalSpace, cfg: Config) ->
 
 
 def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
-    """1 where a step reached the subgoal it was taken for, else 0; or minus the distance at which it left it.
+    """1 where a step reached its subgoal, else 0; or minus the distance to the subgoal after the step.
 
-    A step that ends with the agent on its back has `controller.fallen_penalty` less.
+    `controller.fallen_penalty` is subtracted for a step that ends with the agent on its back.
     """
     target, after = space.target(trajectory.subgoal, space.phi(trajectory.obs)), space.phi(trajectory.next_obs)
     if cfg.controller.intrinsic_reward == "distance":
@@ -120,6 +120,6 @@ def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) 
 
 
 def fall_costs(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
-    """What lying on its back costs the controller: the penalty for each step that ends so, else 0."""
+    """The cost of a fall to the controller: the penalty for a step that ends with the agent on its back, else 0."""
     assert space.fallen is not None, "a task whose agent cannot fall has no penalty for it (`tasks.make_env` sees to that)"
     return jnp.where(space.fallen(trajectory.next_obs), cfg.controller.fallen_penalty, 0.0)

@@ -1,12 +1,12 @@
-"""What an agent can live in. Environments know nothing of agents, subgoals or k.
+"""What an environment is. Environments know nothing of agents, subgoals or k.
 
-`Environment` is written in JAX: two pure functions for one copy, which callers `vmap`. `BatchEnvironment` lives on the host:
+`Environment` is written in JAX: two pure functions for one copy, which callers `vmap`. `BatchEnvironment` runs on the host:
 one object holds many copies and steps them together. Neither resets itself: `terminated` (the task ended) and `truncated`
-(time ran out) come back apart, with the true last observation, and the caller decides.
+(time ran out) are separate, with the true last observation, and the caller resets.
 
-Both say the same about a task: its actions (`hrac.spaces`), the sizes of what is seen, the time limit, and the bounds of the
-agent's position, with which every observation starts. What sets an episode's task, such as a target, is its context. Only a
-manager sees it. In JAX it stands at the end of the observation; on the host it comes apart from it.
+Both describe a task by its actions (`hrac.spaces`), the sizes of observations, the time limit, and the bounds of the agent's
+position, with which every observation starts. Numbers that set the task of an episode, such as a target, are its context. Only
+a manager sees them. In JAX they are at the end of the observation; on the host they are separate from it.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from hrac.errors import HracError
 from hrac.spaces import Actions
 
 State: TypeAlias = Any
-"""A pytree of arrays that only its environment looks into."""
+"""A pytree of arrays that only its environment reads."""
 
 
 class Step(NamedTuple):
-    """What one step gives. `obs` is the observation after the step, also when the episode ended there."""
+    """The result of one step. `obs` is the observation after the step, also when the episode ended there."""
 
     state: State
     obs: Float[Array, " obs"]
@@ -39,22 +39,22 @@ class Environment(Protocol):
 
     @property
     def actions(self) -> Actions:
-        """What it can be told to do."""
+        """The possible actions."""
         ...
 
     @property
     def obs_dim(self) -> int:
-        """Numbers in an observation, those of the context included."""
+        """Numbers in an observation, including the context."""
         ...
 
     @property
     def context_dim(self) -> int:
-        """How many numbers at the end of an observation set the episode's task. They stay the same in an episode."""
+        """How many numbers at the end of an observation set the task of an episode. They do not change during it."""
         ...
 
     @property
     def ends_on_success(self) -> bool:
-        """Whether an episode that terminates has succeeded. If not, none is said to have."""
+        """Whether an episode that terminates has succeeded. If not, there is no success."""
         ...
 
     @property
@@ -64,12 +64,12 @@ class Environment(Protocol):
 
     @property
     def position_low(self) -> tuple[float, ...]:
-        """Lowest coordinates a position can have."""
+        """Lowest coordinates of a position."""
         ...
 
     @property
     def position_high(self) -> tuple[float, ...]:
-        """Highest coordinates."""
+        """Highest coordinates of a position."""
         ...
 
     def reset(self, key: PRNGKeyArray) -> tuple[State, Float[Array, " obs"]]:
@@ -77,21 +77,21 @@ class Environment(Protocol):
         ...
 
     def step(self, key: PRNGKeyArray, state: State, action: Num[Array, "*action"]) -> Step:
-        """The consequence of an action."""
+        """The result of an action."""
         ...
 
     def exploring(self) -> "Environment":
-        """The same world for random behaviour: random starts, and the task does not end the episode."""
+        """The environment for random behaviour: the task does not end the episode, and starts may be random."""
         ...
 
     def evaluation(self) -> "Environment":
-        """The world as it is evaluated: success, where there is such a thing, terminates an episode."""
+        """The environment for evaluation: success, if the task has one, terminates an episode."""
         ...
 
 
 @runtime_checkable
 class KnownDistances(Protocol):
-    """An environment that also knows how far apart its positions truly are: for measuring and for oracles, not for agents."""
+    """An environment that also knows the true distances between its positions: for metrics and oracles, not for agents."""
 
     @property
     def cells(self) -> NDArray[np.integer]:
@@ -100,16 +100,16 @@ class KnownDistances(Protocol):
 
     @property
     def cell_distances(self) -> NDArray[np.integer]:
-        """Steps from each of them to each (cells, cells)."""
+        """Steps between all of them (cells, cells)."""
         ...
 
     def steps_between(self, position: Float[Array, " pos"], target: Float[Array, " pos"]) -> Int[Array, ""]:
-        """True number of steps from one position to another, each taken as its nearest cell."""
+        """True number of steps from one position to another, by their nearest cells."""
         ...
 
 
 class BatchStep(NamedTuple):
-    """What one step of a batch gives, a row for each copy that was stepped. `obs` is the one after the step, as in `Step`."""
+    """The result of one step of a batch, one row per copy that was stepped. `obs` is after the step, as in `Step`."""
 
     obs: NDArray[np.float64]
     reward: NDArray[np.float64]
@@ -121,39 +121,39 @@ class BatchStep(NamedTuple):
 class BatchEnvironment(Protocol):
     """Many copies of an environment on the host; observations start with the agent's position.
 
-    A copy's fate depends on its own seed and actions only. `ids` names copies by number, in order, or by a mask of all
-    (`rows_of`). Stepping on after an episode's end must work: random behaviour does not care for ends.
+    What happens in a copy depends on its own seed and actions only. `ids` names copies by number, in order, or by a mask of all
+    (`rows_of`). Stepping after the end of an episode must work, because random behaviour ignores ends.
 
     An environment whose agent can fall may also have `fallen`, a function from observations (..., obs) to whether the agent
     lies on its back (...), for NumPy and JAX alike.
     """
 
     num_envs: int
-    """How many copies there are."""
+    """Number of copies."""
     obs_dim: int
     """Numbers in an observation."""
     context_dim: int
-    """Numbers that set an episode's task (such as a target) and stay the same in it. They are not in the observation."""
+    """How many numbers set the task of an episode, such as a target. They are constant in it and not in the observation."""
     actions: Actions
-    """What a copy can be told to do."""
+    """The possible actions."""
     time_limit: int
     """Steps after which an episode is truncated."""
     position_low: tuple[float, ...]
-    """Lowest coordinates a position can have."""
+    """Lowest coordinates of a position."""
     position_high: tuple[float, ...]
-    """Highest coordinates."""
+    """Highest coordinates of a position."""
 
     @property
     def context(self) -> NDArray[np.float64]:
-        """What sets the present episodes' tasks (copies, context_dim)."""
+        """The numbers that set the tasks of the present episodes (copies, context_dim)."""
         ...
 
     def reset(self, ids: ArrayLike | None = None, seeds: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Begin an episode in some copies (default: all), with new seeds if given; their first observations."""
+        """Start an episode in some copies (default: all), with new seeds if given. Returns their first observations."""
         ...
 
     def step(self, actions: ArrayLike, ids: ArrayLike | None = None) -> BatchStep:
-        """Move some copies (default: all) on by one step."""
+        """Step some copies (default: all) once."""
         ...
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
@@ -161,7 +161,7 @@ class BatchEnvironment(Protocol):
         ...
 
     def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         ...
 
 
@@ -171,16 +171,16 @@ class SimulationError(HracError, RuntimeError):
     def __init__(self, copies: Sequence[int]) -> None:
         self.copies = copies
         names = f"{list(copies[:5])}{' and more' if len(copies) > 5 else ''}"
-        super().__init__(f"the physics of copies {names} became unstable (from an odd state?); reset them to go on")
+        super().__init__(f"the physics of copies {names} became unstable (from an unusual state?); reset them to continue")
 
 
 @runtime_checkable
 class HostTask(Protocol):
-    """A task on the host, of which any number of copies can be made."""
+    """A task on the host, from which any number of copies can be made."""
 
     @property
     def ends_on_success(self) -> bool:
-        """Whether an episode that terminates has succeeded. If not, none is said to have."""
+        """Whether an episode that terminates has succeeded. If not, there is no success."""
         ...
 
     def batch(self, num_envs: int, threads: int | None = None) -> BatchEnvironment:
@@ -188,7 +188,7 @@ class HostTask(Protocol):
         ...
 
     def evaluation(self) -> "HostTask":
-        """The task as it is evaluated: success, where there is such a thing, terminates an episode."""
+        """The task for evaluation: success, if the task has one, terminates an episode."""
         ...
 
 
@@ -205,7 +205,7 @@ def rows_of(ids: ArrayLike | None, num_envs: int) -> NDArray[np.int64]:
 
 
 def checked_seeds(seeds: ArrayLike, count: int) -> NDArray[np.int64]:
-    """One seed for each of `count` copies. Raises `ValueError`."""
+    """The same as an array, with one seed per copy. Raises `ValueError`."""
     array = np.asarray(seeds)
     if array.shape != (count,) or array.dtype.kind not in "iu" or (array < 0).any() or (array >= 2**63).any():
         raise ValueError(f"seeds must be {count} integers from 0 to 2**63 - 1, one for each copy that is reset, got {seeds!r}")

@@ -1,6 +1,6 @@
-"""Mazes of blocks with a target in them, whatever walks there: the map, where to start, what is worth what.
+"""Mazes of blocks with a target, for any agent: the map, the starts and the rewards.
 
-What is asked at every step (`in_wall`, `rewards`, `success`) takes NumPy and JAX arrays alike.
+The functions that are called at every step (`in_wall`, `rewards`, `success`) take NumPy and JAX arrays alike.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ SPARSE: dict[str, Any] = {
     "ends_on_success": True,
     "shows_target": False,
 }
-"""What makes a maze of blocks that of Ant Maze Sparse."""
+"""The fields of Ant Maze Sparse."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class BlockMaze:
     """The map: `#` wall, `.` free, `A` free and a possible start. x grows along a row, y from row to row."""
 
     block_size: float = 8.0
-    """Edge of a block. Walls are half as high."""
+    """Edge length of a block. Walls are half as high."""
 
     target: Point | tuple[Point, Point] | Literal["free"] | None = None
     """Where the target is: a point (x, y), a rectangle ((x, y), (x, y)) to draw it from, or "free", anywhere but in walls.
@@ -68,13 +68,13 @@ class BlockMaze:
     """Minus the distance to the target; or 1 within `success_radius` of it, else 0; or a function of your own."""
 
     success_radius: float = 5.0
-    """Success is to be nearer to the target than this."""
+    """Success means nearer to the target than this."""
 
     ends_on_success: bool = False
     """Whether success terminates an episode (on Ant Maze in evaluation, not in training)."""
 
     shows_target: bool = True
-    """Whether an agent is told the target."""
+    """Whether an agent sees the target."""
 
     evaluation_target: Point | None = None
     """Where the target is when an agent is evaluated. None: in the U at its other end, (0, 16) in Ant Maze; in other layouts
@@ -115,7 +115,7 @@ class BlockMaze:
 
     @cached_property
     def free(self) -> Numbers:
-        """Centres of all blocks that are no wall (blocks, 2)."""
+        """Centres of all blocks that are not walls (blocks, 2)."""
         return self.centres(self.grid != "#")
 
     @property
@@ -126,7 +126,7 @@ class BlockMaze:
 
     @property
     def rule(self) -> Point | tuple[Point, Point] | Literal["free"]:
-        """Where targets are drawn from: `target`, with what None stands for."""
+        """Where targets are drawn from: `target`, or its default if it is None."""
         if self.target is not None:
             return self.target
         return self.bounds if self._is_the_u else "free"
@@ -157,7 +157,7 @@ class BlockMaze:
         return rng.uniform(low, high)
 
     def rewards(self, positions: AnyArray, targets: AnyArray) -> AnyArray:
-        """What being at positions (n, 2) is worth when the targets are (n, 2)."""
+        """The rewards at positions (n, 2) with targets (n, 2)."""
         if callable(self.reward):
             return positions.__array_namespace__().asarray(self.reward(positions, targets), dtype=positions.dtype)
         distance = _distance(positions, targets)
@@ -168,7 +168,7 @@ class BlockMaze:
         return _distance(positions, targets) < self.success_radius
 
     def sketch(self, target: Point | None = None) -> Sketch:
-        """The map up to the middle of the outer walls, with a target, or that of all episodes if there is one."""
+        """The map up to the middle of the outer walls, with the given target, or with the fixed one if there is one."""
         edge, everywhere = self.block_size, self.centres(np.ones(self.grid.shape, bool))
         corner = everywhere[0] - edge / 2
         walls = [
@@ -181,7 +181,7 @@ class BlockMaze:
         return Sketch(low, high, tuple(Rectangle(*map(float, wall)) for wall in walls), discs=discs)
 
     def evaluation(self: Maze) -> Maze:
-        """The maze as it is evaluated: success ends an episode."""
+        """The maze for evaluation: success ends an episode."""
         target: Any = self.evaluation_target
         if target is None:
             target = (0.0, 2.0 * self.block_size) if self._is_the_u else self.target

@@ -1,10 +1,10 @@
 """Maze and Key-Chest: grid worlds, built from a layout string.
 
-A layout is drawn with `#` wall, `.` free, `A` start, and what its task needs: `G` goal for `Maze`, `K` key and `C` chest for
+A layout has `#` wall, `.` free, `A` start, and the letters of its task: `G` goal for `Maze`, `K` key and `C` chest for
 `KeyChest`. Position is (row, column); the moves are up, down, left, right; a move into a wall does nothing.
 
-The rules (`start`, `move`) take chance as an argument, and NumPy and JAX arrays alike. With keys they are a JAX environment
-(`reset`, `step`); `hrac.envs.gym` plays them in NumPy.
+The rules (`start`, `move`) take random numbers as arguments, and NumPy and JAX arrays alike. `reset` and `step`, which draw
+with keys, are the JAX environment; `hrac.envs.gym` uses the rules in NumPy.
 """
 
 from abc import ABC, abstractmethod
@@ -58,7 +58,7 @@ KEY_CHEST = """\
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A parsed map. It may be shared: its arrays cannot be written to."""
+    """A parsed map. Its arrays are read-only, so it may be shared."""
 
     grid: np.ndarray
     """The characters (rows, columns)."""
@@ -95,7 +95,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def parse(text: str, letters: str) -> Layout:
-    """Read a layout in which each of `letters` must stand exactly once; raises `LayoutError`.
+    """Read a layout that has each of `letters` exactly once; raises `LayoutError`.
 
     >>> parse("####\\n#AG#\\n####", "AG").distances.tolist()
     [[0, 1], [1, 0]]
@@ -113,7 +113,7 @@ def parse(text: str, letters: str) -> Layout:
 
 
 class GridState(NamedTuple):
-    """Where the agent is, what it carries, how many steps it has made."""
+    """Position of the agent, whether it has the key, and the number of its steps."""
 
     position: Int[AnyArray, "2"]
     has_key: Bool[AnyArray, ""]
@@ -121,7 +121,7 @@ class GridState(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a move means to the task."""
+    """The result of a move for the task."""
 
     reward: Float[AnyArray, ""]
     has_key: Bool[AnyArray, ""]
@@ -129,14 +129,14 @@ class Outcome(NamedTuple):
 
 
 def checked_time_limit(steps: Any) -> int:
-    """The same, if it is a number of steps. Raises `ValueError`."""
+    """The same as an int, if it is a number of steps. Raises `ValueError`."""
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
         raise ValueError(f"time_limit must be a whole number from 1, got {steps!r}")
     return int(steps)
 
 
 class GridWorld(ABC):
-    """Walls, moves, action noise and the time limit; a task says what a move is worth (`_outcome`)."""
+    """Walls, moves, action noise and the time limit; a task defines the rewards (`_outcome`)."""
 
     letters: ClassVar[str]
     actions = Discrete(len(MOVES))
@@ -171,7 +171,7 @@ class GridWorld(ABC):
 
     @property
     def cell_distances(self) -> np.ndarray:
-        """Steps from each free cell to each (cells, cells)."""
+        """Steps between all free cells (cells, cells)."""
         return self.layout.distances
 
     def _definition(self) -> tuple[object, ...]:
@@ -181,7 +181,7 @@ class GridWorld(ABC):
         return isinstance(other, GridWorld) and self._definition() == other._definition()
 
     def __hash__(self) -> int:
-        """Equal worlds hash alike, so that programs compiled for one serve the other."""
+        """Equal worlds have equal hashes, so that they share compiled programs."""
         return hash(self._definition())
 
     def reset(self, key: PRNGKeyArray) -> tuple[GridState, Float[Array, " obs"]]:
@@ -193,19 +193,19 @@ class GridWorld(ABC):
         return self.start(position)
 
     def step(self, key: PRNGKeyArray, state: GridState, action: Int[Array, ""]) -> Step:
-        """Move, unless chance picks another action or a wall is in the way."""
+        """Move. A random action may replace the given one, and a wall stops the move."""
         return self.move(state, action, jax.random.uniform(key))
 
     def start(self, position: Int[AnyArray, "2"]) -> tuple[GridState, Float[AnyArray, " obs"]]:
-        """An episode's first state, with the agent in a cell."""
+        """The first state of an episode, with the agent in a cell."""
         xp = position.__array_namespace__()
         state = GridState(position, xp.asarray(False), xp.asarray(0, dtype=xp.int32))
         return state, self._observe(state)
 
     def move(self, state: GridState, action: Int[AnyArray, ""], chance: Float[AnyArray, ""]) -> Step:
-        """The consequence of an action, given a number drawn uniformly from 0 to 1."""
+        """The result of an action, given a number drawn uniformly from 0 to 1."""
         xp = state.position.__array_namespace__()
-        # One uniform number decides both whether the action is replaced and, being uniform below p, by which.
+        # One uniform number decides whether the action is replaced and, as it is uniform below p, by which one.
         share = chance / max(self.random_action_prob, 1e-9)
         random_action = xp.minimum(xp.floor(share * len(MOVES)), len(MOVES) - 1).astype(xp.int32)
         action = xp.where(chance < self.random_action_prob, random_action, action.astype(xp.int32))
@@ -219,7 +219,7 @@ class GridWorld(ABC):
         return Step(after, self._observe(after), outcome.reward, terminated, truncated)
 
     def exploring(self) -> "GridWorld":
-        """The same map with random starts, where the task does not end the episode."""
+        """The same map with random starts. The task does not end the episode."""
         return type(self)(
             self.text,
             random_start=True,
@@ -229,11 +229,11 @@ class GridWorld(ABC):
         )
 
     def evaluation(self) -> "GridWorld":
-        """The same."""
+        """The same world."""
         return self
 
     def sketch(self) -> Sketch:
-        """The map: a cell is a unit, and its place the middle of it."""
+        """The map. A cell is one unit wide; its position is its centre."""
         walls = [Rectangle(c - 0.5, r - 0.5, columns, rows) for r, c, rows, columns in rectangles(self.layout.walls)]
         marks = [Mark(letter, float(column), float(row)) for letter, (row, column) in self.layout.marks.items()]
         (rows, columns) = self.layout.walls.shape

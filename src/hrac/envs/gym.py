@@ -1,4 +1,4 @@
-"""Our environments as Gymnasium environments, registered when `hrac` is imported; here are the grid worlds.
+"""Registers all Gymnasium environments when `hrac` is imported, and defines the grid worlds.
 
 `hrac/Maze-v0`, `hrac/KeyChest-v0`; and from `hrac.envs.ant`: `hrac/AntMaze-v0`, `hrac/AntMazeSparse-v0`, `hrac/AntGather-v0`,
 with their stochastic variants (`hrac/AntMazeSigma0.05-v0`, ...).
@@ -23,10 +23,10 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
 
     Observation: (row, column), and in Key-Chest whether the agent has the key, as float32. Actions: 0 up, 1 down, 2 left,
     3 right. `terminated` when the task is done, `truncated` at the time limit. `info["success"]` says whether the task is
-    done. Everything random follows from `reset(seed=...)`. Stepping is NumPy, without JAX: environments can be pickled and
-    copied, and live in processes that were forked.
+    done. All random numbers follow from `reset(seed=...)`. Stepping uses NumPy, not JAX: environments can be pickled and
+    copied, and work in forked processes.
 
-    `random_action_prob`: chance that an action is replaced by a random one. `random_start`: start in any free cell, not at
+    `random_action_prob`: probability that an action is replaced by a random one. `random_start`: start in any free cell, not at
     A. `layout`: a map of your own, see `hrac.envs.grid`. `time_limit`: steps until an episode is truncated. `render_mode`:
     "ansi" or "rgb_array".
 
@@ -116,7 +116,7 @@ class KeyChestEnv(GridEnv):
 
 
 def check_options(options: dict[str, Any] | None, allowed: tuple[str, ...]) -> None:
-    """Raise if a reset is given an option it does not know."""
+    """Raise if `reset` is given an unknown option."""
     for name in options or {}:
         if name not in allowed:
             raise ValueError(f"options: there is no {name!r}. Allowed are: {', '.join(allowed) or 'none'}")

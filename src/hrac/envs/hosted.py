@@ -1,4 +1,4 @@
-"""Any JAX environment as a task on the host: its copies are stepped together on the CPU, and NumPy arrays come back."""
+"""Any JAX environment as a task on the host: its copies are stepped together on the CPU and return NumPy arrays."""
 
 import functools
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class Hosted:
         return self.env.ends_on_success
 
     def batch(self, num_envs: int, threads: int | None = None) -> "HostedBatch":
-        """This many copies of it; threads are XLA's affair."""
+        """This many copies of it; XLA decides about threads."""
         return HostedBatch(self.env, num_envs)
 
     def evaluation(self) -> "Hosted":
-        """The environment as it is evaluated."""
+        """The environment for evaluation."""
         return Hosted(self.env.evaluation())
 
 
@@ -46,7 +46,7 @@ class HostedBatch:
     """Many copies of a JAX environment.
 
     Every key follows from a copy's seed, the number of its episode and that of its step: a snapshot is arrays only, without
-    random state. What stands at the end of the environment's observation is the `context` here.
+    random state. The end of the environment's observation is the `context` here.
     """
 
     def __init__(self, env: Environment, num_envs: int) -> None:
@@ -63,11 +63,11 @@ class HostedBatch:
 
     @property
     def context(self) -> NDArray[np.float64]:
-        """What sets the present episodes' tasks (copies, context_dim)."""
+        """The numbers that set the tasks of the present episodes (copies, context_dim)."""
         return self._context.copy()
 
     def reset(self, ids: ArrayLike | None = None, seeds: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Begin an episode in some copies (default: all), with new seeds if given; their first observations."""
+        """Start an episode in some copies (default: all), with new seeds if given. Returns their first observations."""
         rows = rows_of(ids, self.num_envs)
         if seeds is not None:
             self.seeds[rows], self.episodes[rows] = checked_seeds(seeds, len(rows)), -1
@@ -80,12 +80,12 @@ class HostedBatch:
         return obs
 
     def step(self, actions: ArrayLike, ids: ArrayLike | None = None) -> BatchStep:
-        """Move some copies (default: all) on by one step."""
+        """Step some copies (default: all) once."""
         rows = rows_of(ids, self.num_envs)
         chosen = self._checked(actions, len(rows))
         if (self.episodes[rows] < 0).any():
             raise RuntimeError("reset the copies before stepping them")
-        # All copies go through one compiled program, whatever the number of those that move.
+        # All copies go through one compiled program, however many of them move.
         everyones = np.zeros((self.num_envs, *chosen.shape[1:]), chosen.dtype)
         everyones[rows] = chosen
         self.steps[rows] += 1
@@ -97,12 +97,12 @@ class HostedBatch:
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays."""
-        own = {"seeds": self.seeds, "episodes": self.episodes, "steps": self.steps, "context": self._context}
+        counters = {"seeds": self.seeds, "episodes": self.episodes, "steps": self.steps, "context": self._context}
         state = {f"state/{number}": leaf for number, leaf in enumerate(jax.tree.leaves(self._state))}
-        return {name: np.array(array) for name, array in (own | state).items()}
+        return {name: np.array(array) for name, array in (counters | state).items()}
 
     def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         present = self.snapshot()
         for name, array in present.items():
             if name not in snapshot or snapshot[name].shape != array.shape:
@@ -152,13 +152,13 @@ def _reset(
     mask: Bool[Array, " copies"],
     states: State,
 ) -> tuple[State, Array]:
-    """Begin an episode where the mask holds, leave the other copies."""
+    """Start an episode where the mask is true; the other copies do not change."""
 
-    def one(seed: Array, episode: Array, step: Array, mine: Array, state: State) -> tuple[State, Array]:
+    def one_copy(seed: Array, episode: Array, step: Array, mine: Array, state: State) -> tuple[State, Array]:
         fresh, obs = env.reset(episode_key(seed, episode, step))
         return _chosen(mine, fresh, state), obs
 
-    return jax.vmap(one)(seeds, episodes, steps, mask, states)
+    return jax.vmap(one_copy)(seeds, episodes, steps, mask, states)
 
 
 @functools.partial(jax.jit, static_argnames="env")
@@ -171,10 +171,10 @@ def _step(
     states: State,
     actions: Num[Array, "copies *action"],
 ) -> Step:
-    """Move the copies where the mask holds, leave the others."""
+    """Step the copies where the mask is true; the others do not change."""
 
-    def one(seed: Array, episode: Array, step: Array, mine: Array, state: State, action: Array) -> Step:
+    def one_copy(seed: Array, episode: Array, step: Array, mine: Array, state: State, action: Array) -> Step:
         after = env.step(episode_key(seed, episode, step), state, action)
         return after._replace(state=_chosen(mine, after.state, state))
 
-    return jax.vmap(one)(seeds, episodes, steps, mask, states, actions)
+    return jax.vmap(one_copy)(seeds, episodes, steps, mask, states, actions)

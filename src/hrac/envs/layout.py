@@ -1,4 +1,4 @@
-"""Maps drawn with characters: `#` is wall, `.` is free, letters mean what the task says they mean."""
+"""Maps made of characters: `#` is wall, `.` is free, letters have the meaning that the task gives them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ class LayoutError(HracError, ValueError):
 
 
 def read(text: str, letters: str) -> np.ndarray:
-    """The characters of a map (rows, columns) that is closed by walls and has nothing in it but `letters`, `#` and `.`.
+    """The characters of a map (rows, columns), which must be closed by walls and have only `letters`, `#` and `.`.
 
     >>> read("###\\n#A#\\n###", "A").shape
     (3, 3)
@@ -57,7 +57,7 @@ def check_reachable(grid: np.ndarray, start: str) -> None:
 
 
 def _neighbours(grid: np.ndarray) -> csr_array:
-    """Which free cells lie side by side, as a sparse matrix (cells, cells)."""
+    """Which free cells are neighbours, as a sparse matrix (cells, cells)."""
     free = grid != "#"
     number = np.where(free, np.cumsum(free).reshape(free.shape) - 1, -1)
     across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])

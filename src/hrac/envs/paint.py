@@ -1,4 +1,4 @@
-"""Sketches of maps as pixels, in NumPy. Edges are smooth: a pixel is coloured by the share of it that is covered."""
+"""Sketches of maps as pixels, in NumPy. Edges are smooth: a pixel's colour depends on the share of it that is covered."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ Window = tuple[slice, slice]
 EVERYWHERE = (slice(None), slice(None))
 
 MARKS = {"G": palette.TARGET, "K": palette.KEY, "C": palette.CHEST}
-"""Marks fill a cell. Others, such as the start, are not painted."""
+"""Marks that fill a cell. Others, such as the start, are not painted."""
 THINGS = {"apple": palette.APPLE, "bomb": palette.BOMB}
 THING_RADIUS = 0.4
 DOT_PIXELS = 6.0
@@ -24,14 +24,14 @@ STAR_PIXELS = 11.0
 
 
 class Canvas:
-    """A picture in the drawing coordinates of a sketch, to scale and in the middle. Around the map it is white."""
+    """A picture in the drawing coordinates of a sketch, scaled and centred. It is white around the map."""
 
     def __init__(self, sketch: Sketch, width: int, height: int, margin: float = 0.0) -> None:
         left, right, bottom, top = sketch.extent
         beyond = 2 * margin * (right - left)
         across, along = right - left + beyond, abs(top - bottom) + beyond
         self.scale = min(width / across, height / along)
-        """Pixels of one unit."""
+        """Pixels per unit."""
         self._centre = np.array([(left + right) / 2, (bottom + top) / 2])
         self._axes = self.scale * np.array([1.0, 1.0 if sketch.downward else -1.0])
         self._middle = np.array([width / 2, height / 2])
@@ -43,7 +43,7 @@ class Canvas:
         return np.rint(self.image).astype(np.uint8)
 
     def fill(self, rectangles: Iterable[Rectangle], colour: Colour) -> None:
-        """Rectangles that do not overlap. Where two of them meet there is no seam."""
+        """Fill rectangles that do not overlap. There is no seam where two of them meet."""
         covered = np.zeros(self.image.shape[:2])
         for x, y, dx, dy in rectangles:
             corners = self._pixels([[x, y], [x + dx, y + dy]])
@@ -53,17 +53,17 @@ class Canvas:
         self._blend(EVERYWHERE, np.minimum(covered, 1.0), colour)
 
     def disc(self, place: Places, radius: float, colour: Colour, alpha: float = 1.0) -> None:
-        """A disc of a radius in units."""
+        """Draw a disc with a radius in units."""
         self.line(place, place, 2 * radius * self.scale, colour, alpha)
 
     def line(self, start: Places, end: Places, pixels: float, colour: Colour, alpha: float = 1.0) -> None:
-        """A line with round ends, some pixels wide."""
+        """Draw a line with round ends, this many pixels wide."""
         ends = self._pixels(np.stack([np.asarray(start), np.asarray(end)]))
         window = self._window(ends, pixels / 2 + 1)
         self._blend(window, alpha * _inside(_distance(_centres(window), *ends) - pixels / 2), colour)
 
     def star(self, place: Places, colour: Colour, edge: Colour) -> None:
-        """A star of a fixed size with an edge."""
+        """Draw a star of a fixed size with an edge."""
         turns = np.pi * (np.arange(10) / 5 - 0.5)
         radii = STAR_PIXELS * np.where(np.arange(10) % 2 == 0, 1.0, 0.4)
         corners = self._pixels(place) + radii[:, None] * np.stack([np.cos(turns), np.sin(turns)], axis=1)
@@ -73,7 +73,7 @@ class Canvas:
         self._blend(window, _inside(distance + 0.7), colour)
 
     def clear_around(self) -> None:
-        """White beyond the map and its margin."""
+        """Paint everything outside the map and its margin white."""
         for axis, (middle, half) in enumerate(zip(self._middle, self._shown, strict=True)):
             pixels = np.swapaxes(self.image, 0, 1 - axis)
             centres = np.arange(len(pixels)) + 0.5
@@ -95,7 +95,7 @@ class Canvas:
 
 
 def paint(sketch: Sketch, width: int, height: int, margin: float = 0.0) -> Canvas:
-    """A map, with a margin around it that is a share of its width; to be painted on."""
+    """A canvas with a map, and a margin around it that is a share of its width."""
     canvas = Canvas(sketch, width, height, margin)
     canvas.image[:] = palette.FLOOR
     for x, y, radius in sketch.discs:
@@ -112,7 +112,7 @@ def paint(sketch: Sketch, width: int, height: int, margin: float = 0.0) -> Canva
 
 
 def _share(pixels: slice, low: float, high: float) -> Numbers:
-    """How much of each of some pixels in a line lies between two places."""
+    """The share of each pixel of a row or column that is between two places."""
     return np.diff(np.clip(np.arange(pixels.start, pixels.stop + 1), low, high))
 
 
@@ -124,12 +124,12 @@ def _centres(window: Window) -> tuple[Numbers, Numbers]:
 
 
 def _inside(distance: Numbers) -> Numbers:
-    """Which share of a pixel is inside, by the distance of its centre from the edge; negative inside."""
+    """The share of a pixel that is inside, from the distance of its centre to the edge (negative inside)."""
     return np.clip(0.5 - distance, 0.0, 1.0)
 
 
 def _distance(points: tuple[Numbers, Numbers], first: Numbers, last: Numbers) -> Numbers:
-    """From every pixel to a segment."""
+    """Distance of every pixel to a segment."""
     x, y = points[0] - first[0], points[1] - first[1]
     dx, dy = last - first
     along = np.clip((x * dx + y * dy) / max(dx * dx + dy * dy, 1e-12), 0.0, 1.0)
@@ -137,7 +137,7 @@ def _distance(points: tuple[Numbers, Numbers], first: Numbers, last: Numbers) ->
 
 
 def _polygon(points: tuple[Numbers, Numbers], corners: Numbers) -> Numbers:
-    """From every pixel to the edge of a polygon; negative inside."""
+    """Distance of every pixel to the edge of a polygon; negative inside."""
     nearest = np.full(np.broadcast_shapes(points[0].shape, points[1].shape), np.inf)
     inside = np.zeros(nearest.shape, bool)
     for first, last in zip(corners, np.roll(corners, -1, axis=0), strict=True):

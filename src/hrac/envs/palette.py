@@ -14,7 +14,7 @@ EDGE = (32, 32, 32)
 
 
 def rgba(colour: tuple[int, int, int], alpha: float = 1.0) -> tuple[float, float, float, float]:
-    """A colour from 0 to 1, as OpenGL and matplotlib want it.
+    """A colour from 0 to 1, as OpenGL and matplotlib need it.
 
     >>> rgba((255, 0, 51), 0.5)
     (1.0, 0.0, 0.2, 0.5)

@@ -1,6 +1,6 @@
-"""A point that glides through a maze of blocks: Ant Maze without the ant, for tests and quick looks.
+"""A point that glides through a maze of blocks: Ant Maze without the ant, for tests and first trials.
 
-One definition (`PointMaze`) in two forms, which move alike. `PointBatch` is plain NumPy on the host: an example of a
+One definition (`PointMaze`) in two forms with the same motion. `PointBatch` is plain NumPy on the host: an example of a
 `BatchEnvironment`. `DevicePoint` is pure JAX: an example of an `Environment` with continuous actions and a context.
 """
 
@@ -21,23 +21,23 @@ from hrac.spaces import Actions, Box
 
 PUSHES = Box((-1.0, -1.0), (1.0, 1.0))
 START_NOISE = 0.1
-"""A start is at most this far from the centre of its block, in each coordinate."""
+"""Largest distance of a start from the centre of its block, in each coordinate."""
 TIME_SCALE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointMaze(BlockMaze):
-    """The U of Ant Maze in blocks of 4, 200 steps, and a point in it that is pushed about."""
+    """The U of Ant Maze in blocks of 4, with 200 steps, and a point that actions push."""
 
     block_size: float = 4.0
     success_radius: float = 2.0
     time_limit: int = 200
 
     max_speed: float = 0.4
-    """What the speed tends to, in each coordinate, under a constant full push."""
+    """The limit of the speed, in each coordinate, under a constant full push."""
 
     inertia: float = 0.7
-    """Share of the velocity that is left after a step."""
+    """Share of the velocity that remains after a step."""
 
     def batch(self, num_envs: int, threads: int | None = None) -> "PointBatch":
         """This many copies of it; threads are not used."""
@@ -53,10 +53,10 @@ SPARSE = PointMaze(**blocks.SPARSE)
 
 
 class PointBatch:
-    """Many points, each in a maze of its own. Observation: x, y, their velocities, and the time * 0.01.
+    """Many points, each in its own maze. Observation: x, y, their velocities, and the time * 0.01.
 
-    A wall stops the motion across it and lets that along it go on. Actions within +-1 push in x and in y; beyond, they count
-    as +-1, and one that is not finite raises `ValueError`.
+    A wall stops the motion across it, not the motion along it. Actions within +-1 push in x and in y. Larger ones count as +-1,
+    and one that is not finite raises `ValueError`.
     """
 
     obs_dim = 5
@@ -74,11 +74,11 @@ class PointBatch:
 
     @property
     def context(self) -> Numbers:
-        """The targets, where the definition shows them (copies, 2 or 0)."""
+        """The targets, if the definition shows them (copies, 2 or 0)."""
         return self.targets[:, : self.context_dim].copy()
 
     def reset(self, ids: ArrayLike | None = None, seeds: ArrayLike | None = None) -> Numbers:
-        """Begin an episode in some copies (default: all), with new seeds if given; their first observations."""
+        """Start an episode in some copies (default: all), with new seeds if given. Returns their first observations."""
         rows = self._rows(ids)
         if seeds is not None:
             self.seeds[rows], self.episodes[rows] = checked_seeds(seeds, len(rows)), -1
@@ -91,7 +91,7 @@ class PointBatch:
         return self._observe(rows)
 
     def step(self, actions: ArrayLike, ids: ArrayLike | None = None) -> BatchStep:
-        """Move some copies (default: all) on by one step."""
+        """Step some copies (default: all) once."""
         rows, push = self._rows(ids), np.asarray(actions, np.float64)
         if push.shape != (len(rows), 2) or not np.isfinite(push).all():
             raise ValueError(f"actions must be {len(rows)} rows of two finite numbers, got {actions!r}")
@@ -114,7 +114,7 @@ class PointBatch:
         return BatchStep(self._observe(rows), definition.rewards(position, self.targets[rows]), terminated, truncated)
 
     def sketch(self, copy: int) -> Sketch:
-        """The map of a copy, with its target, told or not."""
+        """The map of a copy with its target, also if the agent does not see it."""
         return self.definition.sketch(tuple(self.targets[copy].tolist()))
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
@@ -122,7 +122,7 @@ class PointBatch:
         return {name: getattr(self, name).copy() for name in self._state_names}
 
     def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         for name in self._state_names:
             setattr(self, name, snapshot[name].copy())
 
@@ -134,7 +134,7 @@ class PointBatch:
 
 
 class PointState(NamedTuple):
-    """Where a point is, how fast, where it should go, and how many steps it has made."""
+    """Position, velocity and target of a point, and the number of its steps."""
 
     position: Float[Array, "2"]
     velocity: Float[Array, "2"]
@@ -144,7 +144,7 @@ class PointState(NamedTuple):
 
 @dataclass(frozen=True)
 class DevicePoint:
-    """One point in JAX. Observation: as `PointBatch` has it, and behind it the target where the definition shows it.
+    """One point in JAX. Observation: that of `PointBatch`, then the target if the definition shows it.
 
     Actions beyond +-1 count as +-1. Points of equal definitions are equal, so that they share compiled programs.
     """
@@ -154,7 +154,7 @@ class DevicePoint:
 
     @property
     def context_dim(self) -> int:
-        """The two numbers of the target, where the definition shows it."""
+        """The two numbers of the target, if the definition shows it."""
         return 2 if self.definition.shows_target else 0
 
     @property
@@ -183,11 +183,11 @@ class DevicePoint:
         return self.definition.bounds[1]
 
     def exploring(self) -> "DevicePoint":
-        """The same maze with the same starts, where success does not end the episode."""
+        """The same maze with the same starts. Success does not end the episode."""
         return DevicePoint(replace(self.definition, ends_on_success=False))
 
     def evaluation(self) -> "DevicePoint":
-        """The maze as it is evaluated: success ends an episode."""
+        """The maze for evaluation: success ends an episode."""
         return DevicePoint(self.definition.evaluation())
 
     def sketch(self) -> Sketch:
@@ -195,7 +195,7 @@ class DevicePoint:
         return self.definition.sketch()
 
     def reset(self, key: PRNGKeyArray) -> tuple[PointState, Float[Array, " obs"]]:
-        """At rest in a random start block, with a target drawn as the definition says."""
+        """At rest in a random start block, with a target drawn by the definition's rule."""
         key_block, key_within, key_target = jax.random.split(key, 3)
         block = jax.random.choice(key_block, jnp.asarray(self.definition.starts, jnp.float32))
         position = block + jax.random.uniform(key_within, (2,), minval=-START_NOISE, maxval=START_NOISE)

@@ -1,6 +1,6 @@
-"""One sketch of a map, whoever draws it: `hrac.envs.paint` as pixels, matplotlib as figures.
+"""One sketch of a map for all pictures: `hrac.envs.paint` makes pixels of it, matplotlib figures.
 
-Things have drawing coordinates: x across the picture, y along it. `place` takes positions there.
+Its parts have drawing coordinates: x to the right, y up or down. `place` converts positions to them.
 
 >>> sketch = Sketch((0.0, 0.0), (2.0, 4.0), across=1, downward=True)  # a grid: row and column, rows downward
 >>> sketch.place([[2.0, 3.0]]).tolist(), sketch.extent
@@ -17,7 +17,7 @@ Places: TypeAlias = Any
 
 
 class Rectangle(NamedTuple):
-    """A wall, by its corner of least x and y."""
+    """A wall, by its corner with the lowest x and y."""
 
     x: float
     y: float
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
 
 
 class Disc(NamedTuple):
-    """A target, and how near to it is near enough."""
+    """A target and its success radius."""
 
     x: float
     y: float
@@ -50,7 +50,7 @@ class Thing(NamedTuple):
 
 
 class Sketch(NamedTuple):
-    """What there is to see of a map."""
+    """The visible parts of a map."""
 
     low: tuple[float, float]
     """Lowest position that is shown, in goal space."""
@@ -62,7 +62,7 @@ class Sketch(NamedTuple):
     discs: tuple[Disc, ...] = ()
     things: tuple[Thing, ...] = ()
     across: int = 0
-    """Which of the first two coordinates of a position is drawn across; the other one is drawn along the picture."""
+    """Which of the first two coordinates of a position is drawn horizontally; the other one is drawn vertically."""
     downward: bool = False
     """Whether y grows downward, as rows do."""
 
@@ -72,7 +72,7 @@ class Sketch(NamedTuple):
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """(left, right, bottom, top) of what is shown, in drawing coordinates. Downward, the bottom is the greater y."""
+        """(left, right, bottom, top) of what is shown, in drawing coordinates. If y grows downward, bottom is the larger y."""
         (left, least), (right, most) = self.place(self.low).tolist(), self.place(self.high).tolist()
         return (left, right, most, least) if self.downward else (left, right, least, most)
 
@@ -82,12 +82,12 @@ class Drawable(Protocol):
     """An environment or a task that has a map."""
 
     def sketch(self) -> Sketch:
-        """Its map, without what changes from episode to episode."""
+        """Its map, without the parts that change between episodes."""
         ...
 
 
 def rectangles(mask: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
-    """A mask as few rectangles that do not overlap: (row, column, rows, columns) of each.
+    """A mask as a small number of rectangles that do not overlap: (row, column, rows, columns) of each.
 
     >>> rectangles(np.array([[True, True], [True, True], [False, True]]))
     [(0, 0, 2, 2), (2, 1, 1, 1)]

@@ -1,4 +1,4 @@
-"""Speed and memory of training, measured: `hrac bench TASK`. More measurements are in benchmarks/."""
+"""Measures the speed and memory of training: `hrac bench TASK`. More measurements are in benchmarks/."""
 
 import os
 import platform
@@ -14,11 +14,11 @@ from hrac.experiments import tasks
 from hrac.training.state import Training
 
 QUICK = {"adjacency.pretrain_env_steps": 10_000, "adjacency.pretrain_epochs": 1}
-"""Pre-training is not what is measured."""
+"""Short pre-training, which is not measured."""
 
 
 def training(config: Config, measured_rounds: int) -> Iterator[str]:
-    """Lines about the speed of training, compilation apart, with both levels learning."""
+    """Lines about the speed of training without compilation, with both levels learning."""
     yield machine()
     learning_soon = max(config.manager.batch_size, 200) / config.manager.buffer_windows
     config = replace(config, QUICK | {"manager.start_fraction": min(learning_soon, config.manager.start_fraction)})
@@ -51,7 +51,7 @@ def _rounds(run: Training, count: int) -> None:
 
 
 def _collect(run: Training, count: int) -> None:
-    """Rounds of which nothing is learned. The world has moved on after it: for measuring only."""
+    """Rounds without learning. They change the state of the world, so this is for measuring only."""
     for index in range(count):
         jax.block_until_ready(run.world.collect(run.actors(), run.ready(), index))
 
@@ -63,10 +63,10 @@ def _seconds(function: Callable[[], Any]) -> float:
 
 
 def machine() -> str:
-    """What this was measured on."""
+    """The machine and versions of a measurement."""
     return f"{jax.devices()[0].device_kind}, {os.cpu_count()} cores, Python {platform.python_version()}, JAX {jax.__version__}"
 
 
 def peak_gigabytes() -> float:
-    """The most memory that this process has had resident."""
+    """The peak resident memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

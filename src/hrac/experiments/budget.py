@@ -1,6 +1,6 @@
-"""How much memory a training takes, roughly, so that one that cannot fit is refused before it begins.
+"""A rough estimate of the memory of a training, so that one that cannot fit is refused before it starts.
 
-Each line of `needs` is a setting and the bytes that it asks for. Only what can become large is counted.
+Each line of `needs` is a setting and the bytes that it needs. Only what can become large is counted.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from hrac.settings import TD3
 
 FLOAT = 4
 LEARNED = 5
-"""Numbers kept for each parameter: itself, a slow copy, two moments of Adam, its gradient."""
+"""Numbers stored per parameter: itself, a slow copy, two moments of Adam, its gradient."""
 COPY_BYTES = 20_000
 """One copy of an environment on the host."""
 
 
 class OutOfMemoryError(HracError, MemoryError):
-    """A training that does not fit; the message says what it needs most memory for."""
+    """A training that does not fit into memory; the message names the settings that need most of it."""
 
 
 class Sizes(NamedTuple):
-    """Numbers in what the networks see and do."""
+    """The sizes of observations, goals and actions, and of a copy of the environment."""
 
     obs: int
     goal: int
@@ -40,17 +40,17 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(world: Environment | HostTask) -> Sizes:
-    """Ask an environment."""
+    """The sizes of an environment."""
     if isinstance(world, HostTask):
-        one = world.batch(1, 1)
-        noise = 2 * 8 * one.time_limit  # an episode's, drawn at its beginning
-        dims = one.obs_dim + one.context_dim, len(one.position_low), one.actions.outputs
-        return Sizes(*dims, one.time_limit, COPY_BYTES + noise)
+        copy = world.batch(1, 1)
+        noise = 2 * 8 * copy.time_limit  # drawn at the start of an episode
+        dims = copy.obs_dim + copy.context_dim, len(copy.position_low), copy.actions.outputs
+        return Sizes(*dims, copy.time_limit, COPY_BYTES + noise)
     return Sizes(world.obs_dim, len(world.position_low), world.actions.outputs, world.time_limit, 16 * FLOAT)
 
 
 def needs(config: Config, size: Sizes) -> dict[str, int]:
-    """Bytes by the setting that asks for them, all seeds together."""
+    """Bytes by the setting that needs them, all seeds together."""
     manager, controller, adjacency, train = config.manager, config.controller, config.adjacency, config.training
     td3 = controller if isinstance(controller, TD3) else None
     action = size.action if td3 else 1
@@ -80,7 +80,7 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
 
 
 def networks(config: Config, size: Sizes) -> dict[str, int]:
-    """Bytes of one run's networks, as they are while learning."""
+    """Bytes of one run's networks while they learn."""
     critics = 2 if isinstance(config.controller, TD3) else 1
     seen = size.obs + size.goal
     manager = _parameters(size.obs, config.manager.hidden, size.goal) + 2 * _parameters(seen, config.manager.hidden, 1)
@@ -99,12 +99,12 @@ def _parameters(inputs: int, hidden: tuple[int, ...], outputs: int) -> int:
 
 
 def _work(hidden: tuple[int, ...]) -> int:
-    """Bytes of a network's activations and their gradients, for one sample."""
+    """Bytes of a network's activations and their gradients per sample."""
     return 2 * FLOAT * sum(hidden)
 
 
 def require(config: Config, counts: Mapping[str, int]) -> None:
-    """Raise `OutOfMemoryError` if it does not fit into what is free."""
+    """Raise `OutOfMemoryError` if it does not fit into free memory."""
     need, free = sum(counts.values()), available()
     if need > free:
         about = f"this needs about {_gigabytes(need)} of memory, and {_gigabytes(free)} are free"
@@ -113,7 +113,7 @@ def require(config: Config, counts: Mapping[str, int]) -> None:
 
 @contextlib.contextmanager
 def explaining(config: Config, counts: Mapping[str, int]) -> Iterator[None]:
-    """An estimate can be wrong: where memory ends all the same, say what takes most of it."""
+    """The estimate can be wrong: if memory runs out anyway, the error names the settings that need most of it."""
     try:
         yield
     except OutOfMemoryError:
@@ -125,9 +125,9 @@ def explaining(config: Config, counts: Mapping[str, int]) -> Iterator[None]:
 
 
 def available() -> int:
-    """Bytes that are free on this machine, or on its accelerator if that has fewer."""
+    """Free bytes on this machine, or on its accelerator if that has fewer."""
     free = _host_memory()
-    for name in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory"):  # a container may have less than the machine
+    for name in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory"):  # a container may have less memory than the machine
         free = min(free, _container_memory(Path(name), free))
     stats = jax.devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
@@ -144,9 +144,9 @@ def _host_memory() -> int:
 
 
 def _container_memory(folder: Path, otherwise: int) -> int:
-    """What a control group leaves, its cached files not counted."""
-    newer, older = ("memory.max", "memory.current", "file"), ("memory.limit_in_bytes", "memory.usage_in_bytes", "cache")
-    for most, used, cache in (newer, older):
+    """Free bytes of a control group, without its cached files."""
+    version_2, version_1 = ("memory.max", "memory.current", "file"), ("memory.limit_in_bytes", "memory.usage_in_bytes", "cache")
+    for most, used, cache in (version_2, version_1):
         with contextlib.suppress(OSError, ValueError, StopIteration):
             stat = (folder / "memory.stat").read_text().splitlines()
             cached = next(int(line.split()[1]) for line in stat if line.split()[0] == cache)
@@ -155,7 +155,7 @@ def _container_memory(folder: Path, otherwise: int) -> int:
 
 
 def _largest(config: Config, counts: Mapping[str, int]) -> str:
-    """The settings that ask for a tenth of it or more, with their values."""
+    """The settings that need a tenth of the memory or more, with their values."""
     first = [name for name in sorted(counts, key=lambda name: -counts[name]) if counts[name] * 10 >= sum(counts.values())]
     listed = " and ".join(f"{name} = {value_of(config, name)} ({_gigabytes(counts[name])})" for name in first)
     return f"{listed}, for {len(config.seeds)} seed{'s' if len(config.seeds) > 1 else ''}"

@@ -1,4 +1,4 @@
-"""The methods: a row for each, with how it differs from HRAC."""
+"""The methods: one row per method, with its differences from HRAC."""
 
 from typing import Any, NamedTuple
 
@@ -6,11 +6,11 @@ from hrac.config import ConfigError
 
 
 class Method(NamedTuple):
-    """What a name after `--method` stands for."""
+    """The meaning of a name after `--method`."""
 
     summary: str
     settings: dict[str, Any]
-    """Where the method departs from the settings of its task."""
+    """Settings in which the method differs from its task."""
 
 
 METHODS = {

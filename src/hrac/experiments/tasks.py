@@ -1,4 +1,4 @@
-"""The tasks: a row for each, with its environment and the settings the paper uses for it."""
+"""The tasks: one row per task, with its environment and the paper's settings for it."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -15,18 +15,18 @@ from hrac.spaces import Box
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What an agent is trained on: how its environment is made, and the settings for it."""
+    """What an agent is trained on: a function that makes its environment, and the settings for it."""
 
     name: str
     summary: str
     make: Callable[[dict[str, Any]], Environment | HostTask]
-    """From the fields of `EnvConfig` that are set."""
+    """Makes the environment from the fields of `EnvConfig` that are set."""
     fields: tuple[str, ...]
-    """The fields of `EnvConfig` that it has a use for."""
+    """The fields of `EnvConfig` that it accepts."""
     settings: dict[str, Any]
-    """Where the task departs from the defaults of `Config`."""
+    """Settings in which the task differs from the defaults of `Config`."""
     presets: Mapping[str, dict[str, Any]] = dataclasses.field(default_factory=lambda: {"paper": {}})
-    """Names after `--preset`, and what each changes in those."""
+    """Names after `--preset`, and the settings that each changes."""
 
 
 def _ant_maze(**changes: Any) -> HostTask:
@@ -89,7 +89,7 @@ FAST = {
     "manager.soft_update_rate": 0.01,
     "manager.start_fraction": 0.003,
 }
-"""The preset "fast" of the ants, for one GPU: ours, chosen on point-maze. benchmarks/README.md has what it does on Ant Maze."""
+"""The preset "fast" of the ants, for one GPU: ours, chosen on point-maze. benchmarks/README.md has its results on Ant Maze."""
 
 POINT_MAZE = TWO_TD3 | {
     "manager.subgoal_range": 4.0,
@@ -133,14 +133,14 @@ BUILT_IN = (
     ),
     Task(
         "point-maze",
-        "a point in the U of Ant Maze, small networks: the ants' code in minutes",
+        "a point in the U of Ant Maze with small networks: learns in minutes",
         lambda changes: point.PointMaze(**changes),
         ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
     ),
     Task(
         "point-maze-jax",
-        "the same point, stepped in JAX: whole rounds are programs on the device",
+        "the same point in JAX: whole rounds run on the device",
         lambda changes: point.PointMaze(**changes).on_device(),
         ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
@@ -179,11 +179,11 @@ BUILT_IN = (
 )
 
 TASKS = {task.name: task for task in BUILT_IN}
-"""By name: those that come with the package, and what `register` added."""
+"""By name: the built-in tasks, and those that `register` added."""
 
 
 def register(task: Task) -> None:
-    """Let a task be found by its name in this process; raises `ConfigError` if another task has it."""
+    """Make a task known by its name in this process; raises `ConfigError` if another task has that name."""
     if TASKS.setdefault(task.name, task) != task:
         raise ConfigError(f"task: there is another {task.name!r} already")
 
@@ -198,7 +198,7 @@ def find(name: str) -> Task:
 def make_env(config: Config) -> Environment | HostTask:
     """The environment of a configuration; raises `ConfigError`."""
     task = find(config.task)
-    config_for(config.task, config.method, config.preset)  # all names must exist
+    config_for(config.task, config.method, config.preset)  # checks that all names exist
     changes = {name: value for name, value in dataclasses.asdict(config.env).items() if value is not None}
     for name in changes:
         if name not in task.fields:
@@ -212,23 +212,23 @@ def make_env(config: Config) -> Environment | HostTask:
 
 
 def _check_fit(config: Config, world: Environment | HostTask) -> None:
-    """What an environment asks of the settings; raises `ConfigError`."""
-    one = world.batch(1, 1) if isinstance(world, HostTask) else world
-    wanted, kind = ("td3", "continuous") if isinstance(one.actions, Box) else ("a2c", "discrete")
+    """Check that the settings fit the environment; raises `ConfigError`."""
+    env = world.batch(1, 1) if isinstance(world, HostTask) else world
+    wanted, kind = ("td3", "continuous") if isinstance(env.actions, Box) else ("a2c", "discrete")
     given = config.controller.learner
     if given != wanted:
         raise ConfigError(f"controller.learner must be {wanted!r} on {config.task}, whose actions are {kind}, got {given!r}")
     threads = config.training.env_threads
     if threads is not None and not isinstance(world, HostTask):
         raise ConfigError(f"training.env_threads must be None on {config.task}, which is stepped on the device, got {threads}")
-    if (penalty := config.controller.fallen_penalty) > 0 and not hasattr(one, "fallen"):
+    if (penalty := config.controller.fallen_penalty) > 0 and not hasattr(env, "fallen"):
         raise ConfigError(
             f"controller.fallen_penalty must be 0 on {config.task}, which cannot tell who has fallen, got {penalty:g}"
         )
 
 
 def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config:
-    """The settings for a method on a task, the paper's or those of another preset; raises `ConfigError`."""
+    """The settings of a method on a task, from the paper or another preset; raises `ConfigError`."""
     row = find(task)
     if preset not in row.presets:
         raise ConfigError(f"preset: {task} has no {preset!r}. It has: {', '.join(row.presets)}")

@@ -1,7 +1,7 @@
 """Arrays and facts in one safetensors file: written atomically, checked by digest, never able to run code.
 
 A file holds named arrays and one JSON text. Loading refuses, with a reason and without touching anything, a file that is
-damaged, truncated, of another kind or version, or (for a pytree) of another shape than what is to be filled.
+damaged, truncated, of another kind or version, or (for a pytree) of other shapes than expected.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from hrac.folder.files import FileError, atomic, naming, open_to_read
 
 VERSION = 1
 MOST_HEADER_BYTES = 100_000_000
-"""As the safetensors format says."""
+"""The limit of the safetensors format."""
 DTYPES = {
     "BOOL": np.dtype(np.bool_),
     **{f"{letter}{8 * size}": np.dtype(f"{letter.lower()}{size}") for letter in "IU" for size in (1, 2, 4, 8)},
     **{f"F{8 * size}": np.dtype(f"f{size}") for size in (2, 4, 8)},
 }
-"""By their names in the file."""
+"""NumPy types by their names in the file."""
 Arrays = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")
 
@@ -60,7 +60,7 @@ def save(path: Path, kind: str, arrays: Arrays, facts: dict[str, Any]) -> None:
 
 
 def load(path: Path, kind: str, most_bytes: int | None = None) -> tuple[Arrays, dict[str, Any]]:
-    """Read back what `save` wrote; raises `CheckpointError`. The arrays are all the memory it takes."""
+    """Read a file that `save` wrote; raises `CheckpointError`. It needs memory for the arrays only."""
     with _opened(path, most_bytes) as file:
         header, entries = _header(file, path, kind)
         try:
@@ -74,14 +74,14 @@ def load(path: Path, kind: str, most_bytes: int | None = None) -> tuple[Arrays, 
 
 
 def load_facts(path: Path, kind: str) -> dict[str, Any]:
-    """The facts alone, which stand at the beginning of the file; the digest is not checked. Raises `CheckpointError`."""
+    """The facts alone, from the start of the file. The digest is not checked. Raises `CheckpointError`."""
     with _opened(path, None) as file, understanding(path):
         return dict(_header(file, path, kind)[0]["facts"])
 
 
 @contextlib.contextmanager
 def understanding(path: Path) -> Iterator[None]:
-    """Within, what a file holds is taken apart. It may be whole and yet another version's, or made up: one line says so."""
+    """Turns errors in reading a file's content into `CheckpointError`: a complete file may be another version's, or made up."""
     try:
         yield
     except CheckpointError:
@@ -94,7 +94,7 @@ def understanding(path: Path) -> Iterator[None]:
 
 
 def require_same(saved: Config, wanted: Config, path: Path) -> None:
-    """A run may go on for longer, or with other learning rates, but not as something else; raises `CheckpointError`."""
+    """A resumed run may be longer or have other learning rates, but no other changes; raises `CheckpointError`."""
     if different := [name for name in differences(saved, wanted) if name not in RESUMABLE]:
         raise CheckpointError(f"{path} is from another configuration: {', '.join(different)} differ")
 
@@ -109,7 +109,7 @@ def _opened(path: Path, most_bytes: int | None) -> Iterator[IO[bytes]]:
 
 
 def _header(file: IO[bytes], path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The JSON text that `save` put into the file's metadata, of the right kind and version, and where the arrays are."""
+    """The JSON text of `save` in the file's metadata, checked for kind and version, and the places of the arrays."""
     try:
         size = int.from_bytes(file.read(8), "little")
         if size > min(os.fstat(file.fileno()).st_size - 8, MOST_HEADER_BYTES):
@@ -127,7 +127,7 @@ def _header(file: IO[bytes], path: Path, kind: str) -> tuple[dict[str, Any], dic
 
 
 def _arrays(file: IO[bytes], entries: dict[str, Any]) -> Arrays:
-    """The arrays behind the header, which leave no gap; raises `ValueError`."""
+    """The arrays after the header, without gaps between them; raises `ValueError`."""
     arrays, start = {}, 0
     left = os.fstat(file.fileno()).st_size - file.tell()
     for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
@@ -142,12 +142,12 @@ def _arrays(file: IO[bytes], entries: dict[str, Any]) -> Arrays:
             raise ValueError(f"{name!r} is cut off")
         start = end
     if start != left:
-        raise ValueError("there is more in it than it says")
+        raise ValueError("it has more bytes than its header says")
     return arrays
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
-    """The numbers of an array, in C order; those of a contiguous one are not copied."""
+    """The bytes of an array in C order, without a copy if it is contiguous."""
     return memoryview(np.asarray(array, order="C").reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 

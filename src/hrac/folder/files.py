@@ -1,4 +1,4 @@
-"""Files of a run folder: wholly there or not there at all, and never reached through a symbolic link."""
+"""Files of a run folder: complete or not there at all, and never reached through a symbolic link."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ TIMING = "timing.csv"
 CHECKPOINT = "checkpoint.safetensors"
 POLICIES = "policy"
 EVENTS = "events.out.tfevents."
-"""How the names of TensorBoard's files begin."""
+"""Start of the names of TensorBoard's files."""
 
 _RANDOM = r"[a-z0-9_]{8}"  # what mkstemp puts into a name
 _LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (CONFIG, METRICS, TIMING, CHECKPOINT)))})\.{_RANDOM}\.tmp")
@@ -31,7 +31,7 @@ class FileError(HracError, OSError):
 
 @contextlib.contextmanager
 def naming(path: Path, doing: str = "written") -> Iterator[None]:
-    """What the system refuses within is said of this file."""
+    """Turns errors of the operating system into a `FileError` that names this file."""
     try:
         yield
     except FileError:
@@ -41,7 +41,7 @@ def naming(path: Path, doing: str = "written") -> Iterator[None]:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """Open a regular file, never a link, a device or a pipe; the descriptor comes back. Raises `FileError`."""
+    """Open a regular file, never a link, a device or a pipe, and return its descriptor. Raises `FileError`."""
     with naming(path, "opened"):
         try:
             handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
@@ -56,7 +56,7 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def open_to_read(path: Path, most_bytes: int | None = None) -> IO[bytes]:
-    """Open a regular file that is no larger than it may be; raises `FileError`."""
+    """Open a regular file of at most this size; raises `FileError`."""
     file = os.fdopen(open_regular(path, os.O_RDONLY), "rb")
     size = os.fstat(file.fileno()).st_size
     if most_bytes is not None and size > most_bytes:
@@ -72,13 +72,13 @@ def read(path: Path, most_bytes: int | None = None) -> bytes:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise `FileError` if it is one."""
+    """Raise `FileError` if the path is a symbolic link."""
     if path.is_symlink():
         raise FileError(f"{path} is a symbolic link: it is not followed")
 
 
 def folder_within(path: Path) -> Path:
-    """A folder of a run folder, made if it is not there; raises `FileError` if it is a link that leads elsewhere."""
+    """A folder in a run folder, made if it is not there; raises `FileError` if it is a link."""
     with naming(path, "made"):
         path.mkdir(exist_ok=True)
     refuse_link(path)
@@ -87,7 +87,7 @@ def folder_within(path: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, which takes its place when it is complete: a crash at any moment leaves the old one or the new one."""
+    """A file to write, which replaces the old one when it is complete: a crash at any moment leaves one of the two."""
     with naming(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         try:
@@ -114,7 +114,7 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 class Appended:
-    """A file that grows at its end. Nothing waits in a buffer, so that an error belongs to what is being written."""
+    """A file to append to. There is no buffer, so an error belongs to the present write."""
 
     def __init__(self, path: Path, new: bool = False) -> None:
         self._path = path
@@ -140,7 +140,7 @@ class Appended:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files of writes that a crash cut off: those that `atomic` made for a run folder, nothing else."""
+    """Delete temporary files of `atomic` that a crash left in a run folder, and nothing else."""
     policies = folder / POLICIES
     for place, pattern in ((folder, _LEFTOVER), (policies, _LEFTOVER_POLICY)):
         if place == policies and (policies.is_symlink() or not policies.is_dir()):

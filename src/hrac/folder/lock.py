@@ -13,21 +13,21 @@ LOCK = ".lock"
 
 
 class BusyFolderError(HracError, RuntimeError):
-    """A run folder in which another process trains."""
+    """Another process trains in this run folder."""
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a second training out of the folder. The lock ends with the process, however that ends."""
+    """Prevent a second training in the folder. The lock ends with the process, however that ends."""
     path = folder / LOCK
     with os.fdopen(open_regular(path, os.O_RDWR | os.O_CREAT)) as file:
         with naming(path, "locked"):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A start that fails removes the file. Whoever opened it just before holds no lock.
+                # A start that fails removes the file. A process that opened it just before has no valid lock.
                 ours = os.path.samestat(os.fstat(file.fileno()), path.lstat())
             except (BlockingIOError, FileNotFoundError):
                 ours = False
         if not ours:
-            raise BusyFolderError(f"{folder} is being trained in by another process")
+            raise BusyFolderError(f"another process trains in {folder}")
         yield

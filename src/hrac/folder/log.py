@@ -38,10 +38,10 @@ class RunLog:
     """Appends metrics to a run folder; `offset` is the length of `metrics.csv` that a checkpoint remembers."""
 
     def __init__(self, folder: Path, keep: int | None = None, step: int = 0) -> None:
-        """Start new files, or go on after the first `keep` bytes of `metrics.csv`, which a checkpoint at `step` knows of."""
+        """Start new files, or continue after the first `keep` bytes of `metrics.csv`, those of a checkpoint at `step`."""
         metrics, timing = folder / METRICS, folder / TIMING
         self.seconds = 0.0
-        """What the training had taken at the last evaluation before a checkpoint."""
+        """Seconds of training until the last evaluation before the checkpoint."""
         if keep is None:
             write_atomic(metrics, METRICS_HEADER.encode())
             write_atomic(timing, TIMING_HEADER.encode())
@@ -60,7 +60,7 @@ class RunLog:
         self._write_events([begin] if keep is None else [begin, forget])
 
     def _timing_until(self, path: Path, last_step: int) -> str:
-        """The part of `timing.csv` that belongs to a checkpoint. A last line that was cut off in writing does not."""
+        """The part of `timing.csv` that belongs to a checkpoint. An incomplete last line does not."""
         text = _read_text(path) if path.exists() else ""
         kept = []
         for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines()[1:], start=2):
@@ -87,7 +87,7 @@ class RunLog:
         self._write_events([_scalar(row.step, f"{row.name}/seed{row.seed}", row.value) for row in rows])
 
     def write_timing(self, step: int, seconds: float, steps_per_second: float) -> None:
-        """Append how fast it goes."""
+        """Append the time and the speed."""
         self._timing.write(f"{step},{seconds:.3f},{steps_per_second:.1f}\n".encode())
         self._write_events([_scalar(step, "time/steps_per_second", steps_per_second)])
 
@@ -97,7 +97,7 @@ class RunLog:
             file.close()
 
     def _write_events(self, events: list[Event]) -> None:
-        """Append to TensorBoard's file, from this thread: an error is then an error like any other."""
+        """Append to TensorBoard's file from this thread, so that errors are raised here."""
         records = io.BytesIO()
         for event in events:
             RecordWriter(records).write(event.SerializeToString())
@@ -105,7 +105,7 @@ class RunLog:
 
 
 def _new_events(folder: Path) -> Appended:
-    """A file of TensorBoard's that was not there before."""
+    """A new file for TensorBoard."""
     name = f"{EVENTS}{int(time.time()):010}.{socket.gethostname()}.{os.getpid()}"
     taken = len(list(folder.glob(f"{name}.*")))
     return Appended(folder / f"{name}.{taken}", new=True)

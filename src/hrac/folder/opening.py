@@ -1,4 +1,4 @@
-"""Who may train in a folder: a new run where there is none, or the run that is there."""
+"""Opens a folder to train in: for a new run if there is none, or for the run that is there."""
 
 import contextlib
 import itertools
@@ -18,14 +18,14 @@ class RunFolderError(HracError, ValueError):
 
 @contextlib.contextmanager
 def new(wanted: Path, unique: bool = False) -> Iterator[Path]:
-    """A folder for a new run, locked; with `unique` one that was not there before, so perhaps of another name.
+    """A folder for a new run, locked. With `unique` it is a new folder, if need be with a number at the end of its name.
 
-    An error before anything was learned leaves nothing behind: the corrected command finds what the first one found.
+    An error before the first metrics removes everything again, so that the corrected command can use the same folder.
     """
     _require_no_run(wanted)
     folder, made = _make(wanted, unique)
     with locked(folder):
-        _require_no_run(folder)  # another process may have been faster
+        _require_no_run(folder)  # another process may have started a run there
         remove_leftovers(folder)
         try:
             yield folder
@@ -46,23 +46,23 @@ def existing(folder: Path) -> Iterator[None]:
 
 
 def _require_no_run(folder: Path) -> None:
-    """Nothing of anybody's is written over."""
+    """Raise if the folder has files that a run would overwrite."""
     if os.path.lexists(folder) and not folder.is_dir():
         raise RunFolderError(f"{folder} is a file, a folder is needed")
     if os.path.lexists(folder / CONFIG):
         raise RunFolderError(f"{folder} already holds a run: go on with it (--resume {folder}) or choose another folder")
     for path in _own_files(folder):
-        raise RunFolderError(f"{folder} holds a {path.name} without a {CONFIG}, which is left alone: choose another folder")
+        raise RunFolderError(f"{folder} holds a {path.name} without a {CONFIG}: nothing is overwritten, choose another folder")
 
 
 def _own_files(folder: Path) -> list[Path]:
-    """What has a name that a run gives, apart from its lock."""
+    """Files and folders with the names of a run's, except its lock."""
     named = [folder / name for name in (METRICS, TIMING, CHECKPOINT, POLICIES)]
     return [path for path in named if os.path.lexists(path)] + list(folder.glob(f"{EVENTS}*"))
 
 
 def _make(wanted: Path, unique: bool) -> tuple[Path, list[Path]]:
-    """Make a folder; those that were made come back too, the innermost first."""
+    """Make a folder. Returns it and all folders that were made, the innermost first."""
     made = [path for path in wanted.parents if not path.exists()]
     with naming(wanted, "made"):
         wanted.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def _has_learned(folder: Path) -> bool:
 
 
 def _undo(folder: Path, made: list[Path]) -> None:
-    with contextlib.suppress(OSError):  # what cannot be removed stays: the error that led here matters more
+    with contextlib.suppress(OSError):  # what cannot be removed stays: the first error is more important
         for path in [folder / CONFIG, *_own_files(folder), folder / LOCK]:
             if path.name == POLICIES:
                 path.rmdir()

@@ -1,4 +1,4 @@
-"""What a person sees while training: a live line on a terminal, plain lines elsewhere."""
+"""What a user sees during training: a live line on a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 class Status(NamedTuple):
-    """The state of a training at a round's end; numbers are means over seeds, NaN where not known yet."""
+    """The state of a training after a round. Numbers are means over seeds, NaN if not known yet."""
 
     step: int
     steps_per_second: float
@@ -55,16 +55,16 @@ class Silent:
     """Shows nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def round(self, status: Status) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def evaluation(self, status: Status) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Plain:
@@ -79,11 +79,11 @@ class Plain:
         print(text, flush=True)
 
     def round(self, status: Status) -> None:
-        """Remember when the first round ended, to tell the time left."""
+        """Remember when the first round ended, to estimate the time left."""
         self._start = self._start or (time.monotonic(), status.step)
 
     def evaluation(self, status: Status) -> None:
-        """Print where the training stands."""
+        """Print the state of the training."""
         left = ""
         if self._start and status.step > self._start[1]:
             pace = (time.monotonic() - self._start[0]) / (status.step - self._start[1])
@@ -91,7 +91,7 @@ class Plain:
         print(f"step {status.step:>9,} of {self._total:,} · {status.line()}{left}", flush=True)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class Live:

@@ -1,4 +1,4 @@
-"""What a run holds on the device, and the program that stores a round and learns from it, mapped over runs."""
+"""The state of a run on the device, and the program that stores a round and learns from it, mapped over runs."""
 
 import functools
 from typing import NamedTuple, TypeVar
@@ -27,7 +27,7 @@ Tree = TypeVar("Tree")
 
 
 class RunState(NamedTuple):
-    """Everything of a run that lives on the device."""
+    """The part of a run that is on the device."""
 
     agent: AgentState
     replay: Replay
@@ -39,7 +39,7 @@ def init(key: PRNGKeyArray, setup: Setup) -> RunState:
 
 
 def learn(key: PRNGKeyArray, run: RunState, setup: Setup) -> tuple[AgentState, dict[str, Array]]:
-    """A round's updates of both levels, when the round has been stored."""
+    """A round's updates of both levels, after the round is stored."""
     cfg, copies, round_steps = setup.cfg, setup.cfg.training.envs_per_run, setup.cfg.training.round_env_steps
     key_steps, key_windows, key_learn = jax.random.split(key, 3)
     steps: ControllerStep | Transition
@@ -63,7 +63,7 @@ def flat(tree: Tree) -> Tree:
 def acting_metrics(
     collected: Collected, agent: AgentState, setup: Setup, known: KnownDistances | None, ends_on_success: bool
 ) -> dict[str, Mean]:
-    """What a run's behaviour was like in a round: see docs/metrics.md."""
+    """Metrics of a run's behaviour in a round: see docs/metrics.md."""
     cfg = setup.cfg
     new = collected.trajectory
     done = new.terminated | new.truncated
@@ -77,16 +77,16 @@ def acting_metrics(
         (new.clock == 0, ("subgoal_judged_adjacent", "subgoal_within_k")),
         (new.last, ("subgoal_miss",)),
     ):
-        # Measured for as many windows as a round usually has twice over, not for every step: it is not free.
+        # Measured for at most twice as many windows as a round usually has, not for every step, to save time.
         count = 2 * cfg.training.round_env_steps // cfg.k
         (index,) = jnp.nonzero(mask.reshape(-1), size=count, fill_value=-1)
-        some = jax.tree.map(lambda leaf, i=index: leaf[i], flat(new))
-        numbers = subgoal_numbers(some.obs, some.subgoal, some.next_obs, agent.actors.embedding, setup, known)
+        chosen = jax.tree.map(lambda leaf, i=index: leaf[i], flat(new))
+        numbers = subgoal_numbers(chosen.obs, chosen.subgoal, chosen.next_obs, agent.actors.embedding, setup, known)
         means |= {f"train/{name}": mean_where(index >= 0, numbers[name]) for name in names if name in numbers}
     return means
 
 
-# Compiled and mapped over runs. What does not change is a constant of the program.
+# Compiled and mapped over runs. Static arguments are constants of the program.
 
 
 @functools.partial(jax.jit, static_argnames="setup")
@@ -108,20 +108,20 @@ def learn_runs(
     known: KnownDistances | None,
     ends_on_success: bool,
 ) -> tuple[RunState, dict[str, Mean]]:
-    """Store a round; if `learning`, the runs that are ready learn what belongs to it. `index` is the round's number."""
+    """Store a round; if `learning`, the runs that are ready make its updates. `index` is the number of the round."""
 
-    def one(key: PRNGKeyArray, run: RunState, ready: Array, collected: Collected) -> tuple[RunState, dict[str, Mean]]:
+    def one_run(key: PRNGKeyArray, run: RunState, ready: Array, collected: Collected) -> tuple[RunState, dict[str, Mean]]:
         metrics = acting_metrics(collected, run.agent, setup, known, ends_on_success)
         run = run._replace(replay=replay.extend(run.replay, collected.trajectory))
         if not learning:
             return run, metrics
         learned, numbers = learn(jax.random.fold_in(key, index), run, setup)
-        # Runs that are mapped together may begin to learn at different times.
+        # Runs that are mapped together may start to learn at different times.
         agent = jax.tree.map(lambda new, old: jnp.where(ready, new, old), learned, run.agent)
         weight = ready.astype(jnp.float32)
         return run._replace(agent=agent), metrics | {name: (weight * value, weight) for name, value in numbers.items()}
 
-    return over_runs(one, keys, runs, ready, collected)
+    return over_runs(one_run, keys, runs, ready, collected)
 
 
 @functools.partial(jax.jit, static_argnames=("threshold",))

@@ -8,10 +8,10 @@ from hrac.training.state import Training
 
 @runtime_checkable
 class Record(Protocol):
-    """Where a training's numbers and states go."""
+    """Receives the metrics and states of a training."""
 
     def rows(self, rows: list[Row]) -> None:
-        """Take numbers."""
+        """Record metrics."""
         ...
 
     def round(self) -> None:
@@ -19,7 +19,7 @@ class Record(Protocol):
         ...
 
     def save(self) -> None:
-        """Keep the complete state."""
+        """Save the complete state."""
         ...
 
 
@@ -32,14 +32,14 @@ class Stop(Protocol):
         ...
 
     def poll(self) -> None:
-        """Raise in the middle of work if somebody asked to stop."""
+        """Raise during long work if the user asked to stop."""
         ...
 
 
 def train(training: Training, record: Record, stop: Stop, fresh: bool) -> None:
-    """Train all runs to their last step, or until `stop` (Algorithm 1). A training that is not `fresh` was begun before.
+    """Train all runs to their last step, or until `stop` (Algorithm 1). A training that is not `fresh` continues a run.
 
-    A last evaluation off the beat comes after the last save: a run that goes on from there does not know of it.
+    If the last evaluation is not due by the regular interval, it comes after the last save, so a resumed run does not have it.
     """
     config = training.config
     if fresh:

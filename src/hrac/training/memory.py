@@ -1,4 +1,4 @@
-"""The trajectory buffer of Algorithm 1: positions visited since the adjacency tables were last brought up to date."""
+"""The trajectory buffer of Algorithm 1: positions visited since the last update of the adjacency tables."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ FIELDS = Visited._fields
 
 
 class TrajectoryMemory:
-    """Rounds of visited positions of all runs, kept where they were made until they are asked for."""
+    """Rounds of visited positions of all runs. They stay on the device until they are needed."""
 
     def __init__(self) -> None:
         self._rounds: list[list[Visited]] = []
@@ -27,7 +27,7 @@ class TrajectoryMemory:
         self._rounds = []
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Everything kept, joined in time, for a checkpoint; empty if nothing is kept."""
+        """All rounds, joined in time, for a checkpoint; empty if there are none."""
         if not self._rounds:
             return {}
         rounds = [join(parts) for parts in self._rounds]
@@ -38,13 +38,13 @@ class TrajectoryMemory:
     def sequences(self, run: int) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
         """All of one run's positions (n, goal) in time order, copy after copy, each with the number of its episode.
 
-        An episode's last state is kept too. An episode cut by the buffer's end counts as ended there. There must be a round.
+        An episode's last state is included. An episode that the buffer's end cuts counts as ended there. There must be a round.
         """
         joined = self.to_arrays()
         position, after, done = (np.swapaxes(joined[name][run], 0, 1) for name in FIELDS)  # (copies, time, ...)
         closes = np.array(done, dtype=bool)
         closes[:, -1] = True
-        # Each step contributes its position, and its successor too where nothing follows.
+        # Each step contributes its position, and its next position too if no step follows.
         both = np.stack([position, after], axis=2).reshape(-1, position.shape[-1])
         keep = np.stack([np.ones_like(closes), closes], axis=2).reshape(-1)
         episode = np.cumsum(closes.reshape(-1)) - closes.reshape(-1)

@@ -1,4 +1,4 @@
-"""Policies: one small file per seed with what is needed to act, and the object it makes."""
+"""Policies: one small file per seed with what is needed to act, and the object that is loaded from it."""
 
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from hrac.worlds.host import action_noise
 from hrac.worlds.make import make_setup
 
 MOST_BYTES = 2_000_000_000
-"""Of a policy file: far more than the largest networks that can be learned."""
+"""Limit for a policy file: far more than the largest possible networks."""
 
 
 def path_of(folder: Path, seed: int) -> Path:
-    """Where a run folder keeps a seed's policy."""
+    """The path of a seed's policy in a run folder."""
     return folder / POLICIES / f"seed-{seed}.safetensors"
 
 
@@ -32,31 +32,31 @@ def save(folder: Path, actors: Actors, config: Config) -> None:
     """Write the policy of every seed, from the actors of all runs."""
     folder_within(folder / POLICIES)
     for index, seed in enumerate(config.seeds):
-        one = jax.tree.map(lambda leaf, i=index: leaf[i], actors)
+        single = jax.tree.map(lambda leaf, i=index: leaf[i], actors)
         facts = {"seed": seed, "config": configs.to_dict(config)}
-        checkpoint.save(path_of(folder, seed), "policy", checkpoint.flatten(tuple(one), "agent"), facts)
+        checkpoint.save(path_of(folder, seed), "policy", checkpoint.flatten(tuple(single), "agent"), facts)
 
 
 def read(path: Path) -> tuple[checkpoint.Arrays, Config, int]:
-    """What a policy file holds: arrays, configuration (but for what suited the machine) and seed. Raises `CheckpointError`."""
+    """The content of a policy file: arrays, configuration (without `env_threads`) and seed. Raises `CheckpointError`."""
     arrays, facts = checkpoint.load(path, "policy", MOST_BYTES)
     with checkpoint.understanding(path):
         config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
         if type(seed := facts["seed"]) is not int or seed not in config.seeds:
-            raise ValueError(f"seed {seed!r} is none of its configuration's")
+            raise ValueError(f"seed {seed!r} is not one of its configuration's seeds")
         return arrays, config, seed
 
 
 def actors_from(arrays: checkpoint.Arrays, path: Path, setup: Setup) -> Actors:
-    """The saved actors, checked against what the configuration asks for. Raises `CheckpointError`."""
+    """The saved actors, whose shapes must fit the configuration. Raises `CheckpointError`."""
     like = jax.eval_shape(lambda: agents.init(jax.random.key(0), setup).actors)  # shapes only: nothing is computed
     return Actors(*checkpoint.unflatten(arrays, tuple(like), "agent", path))
 
 
 class Policy:
-    """A trained agent for a plain Gymnasium loop: it keeps its own subgoal clock.
+    """A trained agent for a plain Gymnasium loop. It counts the steps of a subgoal itself.
 
-    Call `reset()` when an episode begins and `act(observation)` at each step.
+    Call `reset()` at the start of an episode and `act(observation)` at each step.
     """
 
     def __init__(self, arrays: checkpoint.Arrays, path: Path, task: Environment | HostTask, config: Config, seed: int) -> None:
@@ -71,11 +71,11 @@ class Policy:
 
     @property
     def player(self) -> Player:
-        """Plays whole episodes with it."""
+        """Plays whole episodes with this policy."""
         return Player(self.task, self.actors, self.setup)
 
     def reset(self, seed: int | None = None) -> None:
-        """Begin an episode: a subgoal is due. With a seed, actions that are drawn are repeatable."""
+        """Start an episode: a new subgoal is due. With a seed, the actions that are drawn can be repeated."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self._state = SubgoalState(np.zeros(self.setup.space.goal_dim, np.float32), np.zeros((), np.int32))
@@ -83,14 +83,14 @@ class Policy:
 
     @property
     def target(self) -> NDArray[np.float32]:
-        """The point of goal space that the present subgoal asks for."""
+        """The point of goal space that the present subgoal stands for."""
         obs = np.zeros(self.setup.obs_dim, np.float32) if self._obs is None else self._obs
         return self.setup.space.target(self._state.subgoal, self.setup.space.phi(obs))
 
     def act(self, observation: Any) -> Any:
         """The action for an observation: an array, or a dictionary with `observation` and `desired_goal`.
 
-        It is an integer where actions are discrete, else an array.
+        It is an integer if actions are discrete, else an array.
         """
         obs = self._read(observation)
         if self._obs is not None:

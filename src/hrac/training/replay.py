@@ -1,9 +1,9 @@
-"""What happened, kept as it happened: one ring of raw steps per run, and where windows end in it.
+"""Experience as it was collected: one ring of raw steps per run, and the places where windows end.
 
-Everything that is learned from is derived when it is drawn: goals, intrinsic rewards, what the controller may see, whole
-windows with their sums of rewards. So another intrinsic reward, or other goals in hindsight, is one function of a sample.
+Everything else is derived when a sample is drawn: goals, intrinsic rewards, the controller's inputs, whole windows with their
+sums of rewards. So another intrinsic reward, or other goals in hindsight, is one function of a sample.
 
-The copies of a run step together. A ring of S places holds their steps time by time: the step of a copy that follows the one at
+The copies of a run step together. A ring of S places holds their steps in order of time: a copy's next step after the one at
 place i is at place i + copies. S is a multiple of the number of copies.
 """
 
@@ -23,20 +23,20 @@ Tree = TypeVar("Tree")
 
 
 class Replay(NamedTuple):
-    """Stored steps, and where windows ended."""
+    """Stored steps, and the places where windows ended."""
 
     steps: Trajectory
     """(places, ...)"""
     window_ends: Int[Array, "*windows"]
-    """Places of the last steps of windows, itself a ring."""
+    """Places of the last steps of windows; also a ring."""
     step_count: Int[Array, ""]
-    """Steps ever stored. The newest is at place (step_count - 1) modulo the number of places."""
+    """Steps stored so far, overwritten ones included. The newest is at place (step_count - 1) modulo the number of places."""
     window_count: Int[Array, ""]
-    """Windows that ever ended."""
+    """Windows that have ended so far."""
 
 
 def places(setup: Setup) -> int:
-    """Steps that a ring has room for: those of all windows that are kept, and of those that have not ended yet."""
+    """Places in a ring: for the steps of all windows that are kept, and of those that have not ended yet."""
     training, k = setup.cfg.training, setup.cfg.k
     kept = setup.cfg.manager.buffer_windows * k
     if isinstance(setup.cfg.controller, TD3):
@@ -53,7 +53,7 @@ def create(setup: Setup) -> Replay:
 
 
 def extend(replay: Replay, new: Trajectory) -> Replay:
-    """Add steps (time, copies, ...) of all copies, over the oldest ones."""
+    """Add steps (time, copies, ...) of all copies. They overwrite the oldest ones."""
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), new)
     room, count = len(replay.steps.reward), len(flat.reward)
     if count > room:
@@ -62,14 +62,14 @@ def extend(replay: Replay, new: Trajectory) -> Replay:
     steps = jax.tree.map(lambda ring, leaf: ring.at[place].set(leaf), replay.steps, flat)
     ended = jnp.cumsum(flat.last.astype(jnp.int32))
     capacity = len(replay.window_ends)
-    kept = flat.last & (ended > ended[-1] - capacity)  # of more than there is room for, the newest
-    slot = jnp.where(kept, (replay.window_count + ended - 1) % capacity, capacity)  # one past the end is dropped
+    kept = flat.last & (ended > ended[-1] - capacity)  # if there are too many, the newest
+    slot = jnp.where(kept, (replay.window_count + ended - 1) % capacity, capacity)  # a slot past the end is dropped
     ends = replay.window_ends.at[slot].set(place, mode="drop")
     return Replay(steps, ends, replay.step_count + count, replay.window_count + ended[-1])
 
 
 def recent(replay: Replay, times: int, copies: int) -> Trajectory:
-    """The newest steps (time, copies, ...) of all copies. Those before the first are empty."""
+    """The newest steps (time, copies, ...) of all copies. Places before the first step are empty."""
     room = len(replay.steps.reward)
     place = (replay.step_count + jnp.arange(-times * copies, 0)) % room
     return jax.tree.map(lambda ring: ring[place].reshape(times, copies, *ring.shape[1:]), replay.steps)
@@ -87,9 +87,9 @@ def sample_steps(key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], newe
 def sample_windows(
     key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], k: int, copies: int
 ) -> tuple[Trajectory, Bool[Array, "*n k"]]:
-    """Windows drawn uniformly, with replacement: their steps (*shape, k, ...) from the first on, and which of them there are.
+    """Windows drawn uniformly, with replacement: their steps (*shape, k, ...) in order, and which of these belong to them.
 
-    A window that is shorter than k steps has its last step again behind it.
+    A window that is shorter than k steps repeats its last step.
     """
     room, capacity = len(replay.steps.reward), len(replay.window_ends)
     drawn = jax.random.randint(key, shape, 0, jnp.clip(replay.window_count, 1, capacity))
@@ -101,7 +101,7 @@ def sample_windows(
 
 
 def trimmed(runs: Tree) -> Tree:
-    """A pytree of runs whose replays have only as many places as are filled, for saving."""
+    """A pytree of runs whose replays are cut to their filled places, for saving."""
 
     def trim(node: Any) -> Any:
         if not isinstance(node, Replay):
@@ -114,7 +114,7 @@ def trimmed(runs: Tree) -> Tree:
 
 
 def padded(arrays: dict[str, NDArray[Any]], like: Tree, prefix: str) -> dict[str, NDArray[Any]]:
-    """Saved arrays in which replays have all their places again, as a pytree of runs like `like` has them."""
+    """Saved arrays in which replays have all their places again, as in `like`, a pytree of runs."""
     result = dict(arrays)
     for path, replay in jax.tree_util.tree_leaves_with_path(like, is_leaf=lambda node: isinstance(node, Replay)):
         for inner, leaf in jax.tree_util.tree_leaves_with_path(replay) if isinstance(replay, Replay) else []:

@@ -1,4 +1,4 @@
-"""A training in its run folder: its log, checkpoints, policies and display, and when it stops."""
+"""A training in its run folder: log, checkpoints, policies, display, and when it stops."""
 
 import contextlib
 import time
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     finished: bool
     """False if it stopped before its last step."""
     interrupted: bool
-    """Whether it stopped because somebody asked for it (Ctrl-C, a polite kill), not because its minutes were over."""
+    """Whether it stopped because it was asked to (Ctrl-C or another signal), not because its minutes were over."""
     last: dict[str, NDArray[np.floating]]
     """The last evaluation: a value per seed, by metric."""
 
@@ -48,8 +48,8 @@ def train(
 ) -> Outcome:
     """Train all seeds of a configuration in a locked run folder, from the start or from its checkpoint.
 
-    With `minutes`, it stops with a checkpoint before they are over, as far as it can tell from rounds and saves so far.
-    `begun` is called when nothing stands in the way any more: a checkpoint to go on from has been read and fits.
+    With `minutes`, it stops with a checkpoint before they are over, as estimated from the rounds and saves so far. `begun` is
+    called once the training can start: if there is a checkpoint, it has been read and fits.
     """
     if resume:
         _require_checkpoint(folder, config)
@@ -67,14 +67,14 @@ def train(
                 display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
             try:
                 loop.train(training, record, deadline, fresh)
-            except StoppedError:  # in pre-training there is nothing to save: a run that goes on begins anew
+            except StoppedError:  # there is nothing to save in pre-training: a resumed run starts again
                 return Outcome(folder, 0, False, True, {})
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
             return Outcome(folder, training.env_steps, training.ended, interrupted(), last)
 
 
 class _FolderRecord:
-    """Passes numbers on to the log and the display, with the time they took, and states to the folder."""
+    """Writes metrics to the log and the display, with their timing, and states to the folder."""
 
     def __init__(self, training: Training, folder: Path, log: RunLog, display: Display, deadline: Deadline) -> None:
         self._training, self._folder, self._log, self._display, self._deadline = training, folder, log, display, deadline
@@ -86,7 +86,7 @@ class _FolderRecord:
         self.last: dict[str, NDArray[np.floating]] = {}
 
     def rows(self, rows: list[Row]) -> None:
-        """Log them; an evaluation is shown."""
+        """Log them, and display an evaluation."""
         self._log.write(rows)
         for name in {row.name for row in rows}:
             self.last[name] = np.array([row.value for row in rows if row.name == name])
@@ -98,17 +98,19 @@ class _FolderRecord:
             self._display.evaluation(self._status())
 
     def round(self) -> None:
-        """Show it."""
+        """Update the display."""
         self._display.round(self._status())
 
     def save(self) -> None:
-        """Write the policies and a checkpoint, unless this step's are there."""
+        """Write the policies and a checkpoint, unless those of this step are written."""
         if self._saved_step == self._training.env_steps:
             return
         with self._deadline.measuring_save():
             training = self._training
             training.settle()
-            policies.save(self._folder, join(training.actors()), training.config)  # first: a kill in between is made up for
+            policies.save(
+                self._folder, join(training.actors()), training.config
+            )  # first: if the process is killed in between, a resume writes them again
             state.save(training, self._folder / CHECKPOINT, self._log.offset)
         self._saved_step = self._training.env_steps
 
@@ -120,7 +122,7 @@ class _FolderRecord:
 
 @contextlib.contextmanager
 def _naming_the_checkpoint(folder: Path) -> Iterator[None]:
-    """A training that diverged says where its last good state is."""
+    """The error of a training that diverged names the last good checkpoint."""
     try:
         yield
     except DivergedError as error:
@@ -139,7 +141,7 @@ def steps_reached(folder: Path) -> int:
 
 
 def _require_checkpoint(folder: Path, config: Config) -> None:
-    """A run that has come further than its beginning must have one to go on from."""
+    """Raise if a run is past its pre-training but has no checkpoint."""
     if (folder / METRICS).exists() and not (folder / CHECKPOINT).exists():
         last = max((row.step for row in read_log(folder)), default=0)
         if last > config.adjacency.pretrain_env_steps:

@@ -1,4 +1,4 @@
-"""The complete state of a training of R runs, and the steps it is made of (Algorithm 1)."""
+"""The complete state of a training of R runs, and the steps of Algorithm 1."""
 
 import contextlib
 import dataclasses
@@ -32,14 +32,14 @@ Tree = TypeVar("Tree")
 
 
 def traced_part(config: Config) -> Config:
-    """The configuration less what is no part of a compiled program, so that changing that needs no new compilation."""
+    """The configuration without the settings that compiled programs do not use, so that changing these needs no compilation."""
     rounds_only = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run")}
     training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **rounds_only)
     return dataclasses.replace(config, task="", method="", preset="", seeds=(0,), training=training)
 
 
 class Training:
-    """The complete state of a training of R runs, and the steps it is made of."""
+    """The complete state of a training of R runs, and the steps of Algorithm 1."""
 
     def __init__(self, config: Config, task: Environment | HostTask) -> None:
         self.config = config
@@ -54,21 +54,21 @@ class Training:
         truth = None if known is None else (known.cells, known.cell_distances)
         sources = [make_source(config.adjacency, config.k, goal_dim, truth) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
-        """Where the pairs of each run come from; none if adjacency is not learned."""
+        """One source of pairs per run; empty if adjacency is not learned."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
         self._learn_keys = self._parts.split(run_keys(config.seeds, Stream.LEARN))
         self._is_ready: NDArray[np.bool_] = np.zeros(len(config.seeds), bool)
         self._older: list[Actors] | None = None
-        """The actors before the last round's learning, if acting may go on with those (`training.overlap`)."""
+        """The actors before the learning of the last round, which act next if `training.overlap`."""
         self._sums: dict[str, NDArray[np.float64]] = {}
         """Totals and weights (2, runs) of the metrics since the last evaluation."""
         self._pending: list[tuple[int, list[dict[str, Mean]]]] = []
-        """The parts' metrics of rounds that nobody has looked at yet, so that nothing waits for them."""
+        """Metrics, in parts, of rounds that were not added up yet, so that nothing waits for the device."""
 
     @property
     def ended(self) -> bool:
-        """Whether all steps have been made."""
+        """Whether all steps are made."""
         return self.env_steps >= self.config.training.total_env_steps
 
     def due(self, every_env_steps: int) -> bool:
@@ -77,7 +77,7 @@ class Training:
         return self.env_steps // every_env_steps > before // every_env_steps
 
     def pretrain(self, poll: Callable[[], None] = lambda: None) -> list[Row]:
-        """Random behaviour, then a first adjacency network. `poll` is called often and may raise to stop."""
+        """Random behaviour, then the first adjacency network. `poll` is called often and may raise to stop."""
         cfg = self.config.adjacency
         if not self.sources:
             return []
@@ -87,13 +87,13 @@ class Training:
         return self.update_adjacency(cfg.pretrain_epochs, poll)
 
     def round(self) -> None:
-        """Collect a round, store it, and learn as much as belongs to it."""
+        """Collect a round, store it, and make its updates."""
         index = self.env_steps // self.config.training.round_env_steps
         ready, actors = self.ready(), self._older or self.actors()
         with self._naming_the_step():
             collected = self.world.collect(actors, ready, index)
         if self.config.training.overlap:
-            self._older = jax.device_get(self.actors())  # the device has had the round's time for the learning this waits for
+            self._older = jax.device_get(self.actors())  # this waits for learning that the device did during the round
         static = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
         results = [
             learn_runs(keys, runs, jnp.asarray(index), *jax.device_put((flags, part)), learning=bool(flags.any()), **static)
@@ -103,7 +103,7 @@ class Training:
         self.env_steps += self.config.training.round_env_steps
         if self.sources:
             self.memory.append([part.visited for part in collected])
-        if self._pending:  # let the device be at most one round behind
+        if self._pending:  # the device is at most one round behind
             jax.block_until_ready(self._pending[-1][1])
         self._pending.append((self.env_steps, [metrics for _, metrics in results]))
 
@@ -112,14 +112,14 @@ class Training:
         return [part.agent.actors for part in self.runs]
 
     def ready(self) -> NDArray[np.bool_]:
-        """Which runs have stored enough windows to learn from. That they have is looked at once only."""
+        """Which runs have stored enough windows to learn from. Once all have, this is not checked again."""
         if not self._is_ready.all():
             stored = np.concatenate([np.asarray(part.replay.window_count) for part in self.runs])
             self._is_ready = stored >= self.config.manager.start_windows
         return self._is_ready
 
     def update_adjacency(self, epochs: int | None = None, poll: Callable[[], None] = lambda: None) -> list[Row]:
-        """Extend the sources by what was visited lately, and fine-tune the networks."""
+        """Add the positions visited since the last update to the sources, and fine-tune the networks."""
         if not self.sources:
             return []
         cfg, losses = self.config.adjacency, []
@@ -146,7 +146,7 @@ class Training:
         return self._rows(numbers)
 
     def evaluate(self) -> list[Row]:
-        """Play evaluation episodes; their means, and those of what was measured since the last evaluation."""
+        """Play evaluation episodes. Returns their means, and the means of training metrics since the last evaluation."""
         self.settle()
         train = {
             name: np.where(weight > 0, total / np.maximum(weight, 1), np.nan)
@@ -165,7 +165,7 @@ class Training:
         runs = len(self.config.seeds)
         for step, parts in self._pending:
             for part, metrics in zip(self._parts.slices, jax.device_get(parts), strict=True):
-                for name, both in metrics.items():  # a part that does not learn yet has fewer
+                for name, both in metrics.items():  # a part that does not learn yet has fewer metrics
                     numbers = self._sums.setdefault(name, np.zeros((2, runs)))
                     numbers[:, part] += np.stack(both)
             self._require_finite({name: total for name, (total, _) in self._sums.items()}, step)
@@ -176,7 +176,7 @@ class Training:
 
     @contextlib.contextmanager
     def _naming_the_step(self) -> Iterator[None]:
-        """What breaks down says when."""
+        """If something diverges, the error names the step."""
         try:
             yield
         except DivergedError as error:
@@ -193,7 +193,7 @@ class Training:
             Row(seed, self.env_steps, name, float(value))
             for name, values in numbers.items()
             for seed, value in zip(self.config.seeds, values, strict=True)
-            if not np.isnan(value)  # nothing to average yet
+            if not np.isnan(value)  # nothing to average
         ]
 
     def snapshot(self) -> checkpoint.Arrays:
@@ -208,7 +208,7 @@ class Training:
         return arrays if self._older is None else arrays | checkpoint.flatten(join(self._older), "older")
 
     def restore(self, arrays: checkpoint.Arrays, env_steps: int, path: Path) -> None:
-        """Go on exactly from a snapshot, which came from `path`. One that does not fit raises some error."""
+        """Continue exactly from a snapshot, which was read from `path`. One that does not fit raises an error of some type."""
         within = lambda prefix: {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}  # noqa: E731
         runs = checkpoint.unflatten(replay.padded(arrays, join(self.runs), "runs"), join(self.runs), "runs", path)
         if any(name.startswith("older") for name in arrays):
@@ -230,23 +230,23 @@ class Training:
 
 @jax.jit
 def _finite_leaves(runs: Tree) -> Tree:
-    """For each array of the state, which runs' parts are all finite."""
+    """For each array of the state, in which runs it is finite."""
     return jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1), runs)
 
 
 def save(training: Training, path: Path, metrics_bytes: int) -> None:
-    """Write the complete state of a training, and how much of `metrics.csv` belongs to it."""
+    """Write the complete state of a training, and the length of `metrics.csv` that belongs to it."""
     facts = {"env_steps": training.env_steps, "metrics_bytes": metrics_bytes, "config": to_dict(training.config)}
     checkpoint.save(path, "checkpoint", training.snapshot(), facts)
 
 
 def load(training: Training, path: Path) -> int:
-    """Go back to a saved state; how many bytes of `metrics.csv` belong to it comes back. Raises `CheckpointError`."""
+    """Restore a saved state; returns the length of `metrics.csv` that belongs to it. Raises `CheckpointError`."""
     arrays, facts = checkpoint.load(path, "checkpoint")
     with checkpoint.understanding(path):
         checkpoint.require_same(from_dict(facts["config"]), training.config, path)
         steps, metrics_bytes, limits = int(facts["env_steps"]), int(facts["metrics_bytes"]), training.config.training
         if metrics_bytes < 0 or not 0 <= steps < limits.total_env_steps + limits.round_env_steps:
-            raise ValueError(f"{steps} steps and {metrics_bytes} bytes of metrics cannot be")
+            raise ValueError(f"{steps} steps and {metrics_bytes} bytes of metrics are impossible")
         training.restore(arrays, steps, path)
         return metrics_bytes

@@ -15,7 +15,7 @@ from hrac.folder import log
 
 
 class Curve(NamedTuple):
-    """A run folder and what to call it."""
+    """A run folder and its label."""
 
     label: str
     folder: Path
@@ -40,7 +40,7 @@ class Series(NamedTuple):
 
 
 class NoSuchMetricError(HracError, ValueError):
-    """A metric that a run folder does not have; the message names those it has."""
+    """A metric that a run folder does not have; the message names the metrics that it has."""
 
 
 def read(folder: Path, metric: str) -> Series:
@@ -81,7 +81,7 @@ def panel(axis: Axes, curves: Sequence[Curve], metric: str, smooth: int = 1) -> 
 
 
 def _short(number: float, _: int) -> str:
-    """As a label on an axis: 500k, 1.5M."""
+    """A label on an axis: 500k, 1.5M."""
     for unit, name in ((1e6, "M"), (1e3, "k")):
         if number >= unit:
             return f"{number / unit:g}{name}"

@@ -28,7 +28,7 @@ WALL = palette.rgba(palette.WALL)
 PATH = "#202020"
 SUBGOAL = palette.rgba(palette.SUBGOAL)
 THINGS = {"apple": ("o", palette.rgba(palette.APPLE)), "bomb": ("X", PATH)}
-"""How things are drawn. Red is taken by what is far."""
+"""How things are drawn. Red already means far."""
 
 
 class NoMapError(HracError):
@@ -36,7 +36,7 @@ class NoMapError(HracError):
 
 
 def draw(policy: Policy, path: Path, episode_seed: int = 0) -> None:
-    """Play an episode and write its picture; blue places are judged within k steps of the agent, red ones beyond."""
+    """Play an episode and write its picture. Blue places are judged to be within k steps of the agent, red ones beyond."""
     episode, sketches = policy.player.watch(episode_seed)
     if not sketches:
         raise NoMapError(f"{policy.config.task} has no map to draw: it needs a method `sketch` (hrac.envs.sketch)")
@@ -73,7 +73,7 @@ def _title(policy: Policy, episode: Episode) -> str:
 
 
 def draw_step(axis: Axes, policy: Policy, episode: Episode, sketch: Sketch, step: int, norm: TwoSlopeNorm) -> None:
-    """One step of an episode: the map, how far everything is judged to be, the path so far, and the subgoal."""
+    """One step of an episode: the map, the learned distances, the path so far, and the subgoal."""
     space = policy.setup.space
     positions = space.phi(episode.obs[: step + 1])
     here = positions[-1]
@@ -103,7 +103,7 @@ def draw_map(axis: Axes, sketch: Sketch) -> None:
 
 
 def draw_heat(axis: Axes, policy: Policy, here: NDArray[np.float32], sketch: Sketch, norm: TwoSlopeNorm) -> None:
-    """The learned distance from a position to everywhere, if it is learned."""
+    """The learned distance from a position to all points, if there is an adjacency network."""
     if policy.actors.embedding is None:
         return
     sides = [np.linspace(low, high, POINTS, dtype=np.float32) for low, high in zip(sketch.low, sketch.high, strict=True)]

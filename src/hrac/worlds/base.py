@@ -1,7 +1,7 @@
-"""What a world is: copies of an environment for every run, and the two levels acting in them.
+"""What a world is: copies of an environment for every run, in which the two levels act.
 
-A run is one seed. Arrays of all runs have a leading run axis. Runs are held in parts, each one program (`hrac.runs.Parts`):
-a world takes the networks of each part and gives experience for each part.
+A run is one seed. Arrays of all runs have a leading run axis. Runs are held in parts, with one program call per part
+(`hrac.runs.Parts`): a world takes the networks of each part and returns the experience of each part.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from hrac.spaces import AnyArray
 
 
 class DivergedError(HracError, RuntimeError):
-    """A number stopped being finite; the message says which, where and when."""
+    """A number is no longer finite; the message says which, where and when."""
 
 
 class Visited(NamedTuple):
-    """Where steps led, for the adjacency tables (runs, time, copies, ...)."""
+    """The positions before and after steps, for the adjacency tables (runs, time, copies, ...)."""
 
     position: Float[AnyArray, "*time goal"]
     after: Float[AnyArray, "*time goal"]
@@ -41,9 +41,9 @@ class Collected(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """Played episodes, without exploration, step by step (runs, time, episodes, ...); also of one: (time, ...).
+    """Played episodes without exploration, step by step (runs, time, episodes, ...), or one episode: (time, ...).
 
-    All are as long as the longest; `alive` marks the steps that were made.
+    All are padded to the length of the longest; `alive` marks the steps that were made.
     """
 
     obs: Float[AnyArray, "*time obs"]
@@ -57,7 +57,7 @@ class Episode(NamedTuple):
 
 @runtime_checkable
 class World(Protocol):
-    """Makes experience for all runs of a training."""
+    """Collects experience for all runs of a training."""
 
     ends_on_success: bool
     """Whether an episode that terminates in training has succeeded."""
@@ -65,18 +65,18 @@ class World(Protocol):
     """The environment, if it knows its true distances."""
 
     def collect(self, actors: list[Actors], ready: NDArray[Any], index: int) -> list[Collected]:
-        """Let the two levels act for the round of this number, exploring; `ready` (runs) says which have begun to learn."""
+        """Let the two levels act and explore for round number `index`; `ready` (runs) says which runs have started to learn."""
         ...
 
     def random_walk(self, env_steps: int, poll: Callable[[], None]) -> list[Visited]:
-        """Episodes of uniformly random actions, of at least this many steps in all for each run.
+        """Episodes of uniformly random actions, at least this many steps in total per run.
 
         `poll` is called often and may raise to stop.
         """
         ...
 
     def evaluate(self, actors: list[Actors], episodes: int, env_steps: int) -> dict[str, NDArray[Any]]:
-        """Play episodes without exploration: totals and weights (2, runs, episodes) of their numbers (docs/metrics.md)."""
+        """Play episodes without exploration; totals and weights (2, runs, episodes) of their metrics (docs/metrics.md)."""
         ...
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
@@ -84,10 +84,10 @@ class World(Protocol):
         ...
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         ...
 
 
 def visited(steps: Trajectory, space: SubgoalSpace) -> Visited:
-    """Where the steps of a trajectory led."""
+    """The positions before and after the steps of a trajectory."""
     return Visited(space.phi(steps.obs), space.phi(steps.next_obs), steps.terminated | steps.truncated)

@@ -1,6 +1,6 @@
 """A world whose environment is written in JAX: rounds, random walks and evaluations are programs on the device.
 
-Programs are written for any leading axes: the copies of one run (copies, ...), or of several (runs, copies, ...).
+Programs work for any leading axes: the copies of one run (copies, ...), or of several (runs, copies, ...).
 """
 
 import functools
@@ -28,13 +28,13 @@ from hrac.worlds.streams import Stream, run_keys
 
 
 class RolloutState(NamedTuple):
-    """Where the copies of all runs stand between two rounds (runs, copies, ...)."""
+    """The state of the copies of all runs between two rounds (runs, copies, ...)."""
 
     env: State
     obs: Float[Array, "*n obs"]
     hierarchy: SubgoalState
     episode_return: Float[Array, "*n"]
-    """Reward so far in the present episode."""
+    """Reward of the present episode so far."""
 
 
 class DeviceWorld:
@@ -51,7 +51,7 @@ class DeviceWorld:
         ]
 
     def collect(self, actors: list[Actors], ready: NDArray[np.bool_], index: int) -> list[Collected]:
-        """A round of exploring."""
+        """One round with exploration."""
         everyone = zip(self._act_keys, actors, self._states, self._parts.split(ready), strict=True)
         results = [_collect(*each, jnp.asarray(index), env=self.env, setup=self.setup) for each in everyone]
         self._states = [state for state, _ in results]
@@ -76,7 +76,7 @@ class DeviceWorld:
         return checkpoint.flatten(join(self._states), "")
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from a snapshot; raises `CheckpointError`."""
+        """Continue exactly from a snapshot; raises `CheckpointError`."""
         states = checkpoint.unflatten(arrays, join(self._states), "", Path("the checkpoint"))
         self._states = [jax.device_put(part) for part in self._parts.split(states)]
 
@@ -88,7 +88,7 @@ def _mapped(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
 
 
 def _without_single_run(tree: Any, runs: int) -> Any:
-    """One run's arrays lose their run axis: see `hrac.runs`."""
+    """Remove the run axis if there is only one run: see `hrac.runs`."""
     return jax.tree.map(lambda leaf: leaf[0], tree) if runs == 1 else tree
 
 
@@ -97,12 +97,12 @@ def _start(keys: Key[Array, " runs"], *, env: Environment, setup: Setup) -> Roll
     """Fresh episodes in all copies."""
     copies = setup.cfg.training.envs_per_run
 
-    def one(key: PRNGKeyArray) -> RolloutState:
+    def one_run(key: PRNGKeyArray) -> RolloutState:
         state, obs = jax.vmap(env.reset)(jax.random.split(key, copies))
         hierarchy = SubgoalState(jnp.zeros((copies, setup.space.goal_dim)), jnp.zeros(copies, jnp.int32))
         return RolloutState(state, obs, hierarchy, jnp.zeros(copies))
 
-    return over_runs(one, keys)
+    return over_runs(one_run, keys)
 
 
 @functools.partial(jax.jit, static_argnames=("env", "setup"), donate_argnums=2)
@@ -116,7 +116,7 @@ def _collect(
     env: Environment,
     setup: Setup,
 ) -> tuple[RolloutState, Collected]:
-    """Let the two levels act for one round, exploring."""
+    """Let the two levels act and explore for one round."""
     cfg, runs = setup.cfg, len(keys)
     draws = over_runs(lambda key: draw_round(jax.random.fold_in(key, index), setup), keys)
     draws, actors, state, ready = _without_single_run((draws, actors, state, ready), runs)
@@ -125,7 +125,7 @@ def _collect(
     runs_first = functools.partial(jax.tree.map, lambda leaf: leaf[None] if runs == 1 else jnp.moveaxis(leaf, 0, 1))
     ready = jnp.broadcast_to(ready[..., None], state.obs.shape[:-1])
 
-    def one(state: RolloutState, draws: Draws) -> tuple[RolloutState, tuple[Trajectory, Array]]:
+    def one_step(state: RolloutState, draws: Draws) -> tuple[RolloutState, tuple[Trajectory, Array]]:
         noise, action_noise, keys_env, keys_reset = draws
         clock = state.hierarchy.clock
         subgoal, action = decide(actors, state.hierarchy, state.obs, setup, action_noise, noise, ready)
@@ -138,7 +138,7 @@ def _collect(
         total = state.episode_return + after.reward
         return RolloutState(env_state, obs, hierarchy, jnp.where(done, 0.0, total)), (step, total)
 
-    state, (new, totals) = jax.lax.scan(one, state, time_first(draws))
+    state, (new, totals) = jax.lax.scan(one_step, state, time_first(draws))
     steps, totals = runs_first((new, totals))
     state = jax.tree.map(lambda leaf: leaf[None], state) if runs == 1 else state
     return state, Collected(steps, totals, visited(steps, setup.space))
@@ -151,7 +151,7 @@ Draws = tuple[Noise, Float[Array, "*n outputs"], Key[Array, "*n"], Key[Array, "*
 def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
     """One run's random numbers for a round (time, copies, ...).
 
-    All at once: drawing them step by step would take as long as acting.
+    They are drawn together, because drawing them step by step would take as long as acting.
     """
     training, manager = setup.cfg.training, setup.cfg.manager
     goal, copies = setup.space.goal_dim, training.envs_per_run
@@ -172,7 +172,7 @@ def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
 
 
 def _action_noise(key: PRNGKeyArray, setup: Setup) -> Float[Array, " outputs"]:
-    """Gumbel noise, which makes a draw of the likeliest choice; or Gaussian noise on a vector."""
+    """Gumbel noise, which turns the most likely choice into a draw from the softmax; or Gaussian noise on a vector."""
     shape = (setup.actions.outputs,)
     if isinstance(setup.cfg.controller, TD3):
         return setup.cfg.controller.noise_sigma * jax.random.normal(key, shape)
@@ -180,7 +180,7 @@ def _action_noise(key: PRNGKeyArray, setup: Setup) -> Float[Array, " outputs"]:
 
 
 def _restart(keys: Key[Array, "*n"], done: Bool[Array, "*n"], after: Step, env: Environment, axes: int) -> tuple[State, Array]:
-    """Go on where the episode does, begin a new one where it ended."""
+    """The same episode where it goes on, a new one where it ended."""
     fresh = _mapped(env.reset, axes)(keys)
     going_on = (after.state, after.obs)
     ended = lambda leaf: done.reshape(*done.shape, *[1] * (leaf.ndim - axes))  # noqa: E731
@@ -189,18 +189,18 @@ def _restart(keys: Key[Array, "*n"], done: Bool[Array, "*n"], after: Step, env: 
 
 @functools.partial(jax.jit, static_argnames=("episodes", "steps", "env", "setup"))
 def _random_walk(keys: Key[Array, " runs"], *, episodes: int, steps: int, env: Environment, setup: Setup) -> Visited:
-    """Episodes of uniformly random actions (runs, time, episodes, ...) in a world without ends."""
+    """Episodes of uniformly random actions (runs, time, episodes, ...), whose ends are ignored."""
 
     def episode(key: PRNGKeyArray) -> Array:
         key_reset, key_steps = jax.random.split(key)
         state, obs = env.reset(key_reset)
 
-        def one(state: State, key: PRNGKeyArray) -> tuple[State, Array]:
+        def one_step(state: State, key: PRNGKeyArray) -> tuple[State, Array]:
             key_action, key_env = jax.random.split(key)
             step = env.step(key_env, state, _random_action(key_action, env.actions))
             return step.state, setup.space.phi(step.obs)
 
-        _, positions = jax.lax.scan(one, state, jax.random.split(key_steps, steps))
+        _, positions = jax.lax.scan(one_step, state, jax.random.split(key_steps, steps))
         return jnp.concatenate([setup.space.phi(obs)[None], positions])
 
     walks = over_runs(lambda key: jax.vmap(episode, out_axes=1)(jax.random.split(key, episodes)), keys)
@@ -217,7 +217,7 @@ def _random_action(key: PRNGKeyArray, actions: Actions) -> Array:
 
 @functools.partial(jax.jit, static_argnames=("episodes", "env", "setup"))
 def evaluate(keys: Key[Array, " runs"], actors: Actors, *, episodes: int, env: Environment, setup: Setup) -> dict[str, Mean]:
-    """The numbers of episodes of all runs: totals and weights (runs, episodes)."""
+    """The metrics of episodes of all runs: totals and weights (runs, episodes)."""
     known = env if isinstance(env, KnownDistances) else None
     episode = _play(keys, actors, episodes, env, setup)
     embedding = _without_single_run(actors.embedding, len(keys))
@@ -233,7 +233,7 @@ def play(keys: Key[Array, " runs"], actors: Actors, *, episodes: int, env: Envir
 
 
 def _play(keys: Key[Array, " runs"], actors: Actors, episodes: int, env: Environment, setup: Setup) -> Episode:
-    """Episodes of the manager's plain subgoals; discrete actions are drawn. A single run has no run axis."""
+    """Episodes with the manager's subgoals without noise; discrete actions are drawn. A single run has no run axis."""
     k, runs = setup.cfg.k, len(keys)
     windows = -(-env.time_limit // k)
     axes = 1 if runs == 1 else 2
@@ -251,7 +251,7 @@ def _play(keys: Key[Array, " runs"], actors: Actors, episodes: int, env: Environ
     state, obs = _mapped(env.reset, axes)(key_reset)
     subgoal = jnp.zeros((*obs.shape[:-1], setup.space.goal_dim))
 
-    def one(carry: tuple[State, Array, Array, Array], drawn: tuple[Array, Array | None, Array]) -> tuple[Any, Episode]:
+    def one_step(carry: tuple[State, Array, Array, Array], drawn: tuple[Array, Array | None, Array]) -> tuple[Any, Episode]:
         (state, obs, subgoal, alive), (time, noise, keys_env) = carry, drawn
         hierarchy = SubgoalState(subgoal, jnp.broadcast_to(time % k, alive.shape))
         subgoal, action = decide(actors, hierarchy, obs, setup, noise)
@@ -262,5 +262,5 @@ def _play(keys: Key[Array, " runs"], actors: Actors, episodes: int, env: Environ
 
     time_first = functools.partial(jax.tree.map, lambda leaf: jnp.moveaxis(leaf, axes, 0))
     draws = (jnp.arange(windows * k), time_first(noise), time_first(keys_env))
-    _, episode = jax.lax.scan(one, (state, obs, subgoal, jnp.ones(obs.shape[:-1], bool)), draws)
+    _, episode = jax.lax.scan(one_step, (state, obs, subgoal, jnp.ones(obs.shape[:-1], bool)), draws)
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, axes - 1), episode)

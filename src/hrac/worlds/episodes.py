@@ -1,4 +1,4 @@
-"""Episodes of one policy without exploration, wherever its environment lives: for evaluations and pictures."""
+"""Episodes of one policy without exploration, on the device or on the host: for evaluations and pictures."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ class Player(NamedTuple):
         return jax.tree.map(lambda leaf: leaf[None], self.actors)
 
     def evaluate(self, episodes: int, random_seed: int) -> dict[str, NDArray[Any]]:
-        """Totals and weights (2, episodes) of the episodes' numbers (docs/metrics.md)."""
+        """Totals and weights (2, episodes) of the episodes' metrics (docs/metrics.md)."""
         if isinstance(self.task, HostTask):
             seeds = host.copy_seeds((random_seed,), episodes, Stream.EVAL)
             numbers = host.evaluate(self.task.evaluation(), self._one_run, seeds, self.setup, None)
@@ -37,7 +37,7 @@ class Player(NamedTuple):
         return {name: np.stack(both).astype(np.float64)[:, 0] for name, both in played.items()}
 
     def watch(self, episode_seed: int) -> tuple[Episode, list[Sketch]]:
-        """One episode, step by step (time, ...), and the map as it was before each step, if the task has one."""
+        """One episode, step by step (time, ...), and the map before each step, if the task has one."""
         sketches: list[Sketch] = []
         if isinstance(self.task, HostTask):
 

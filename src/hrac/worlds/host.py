@@ -1,6 +1,6 @@
-"""A world whose environment lives on the host: copies step together on threads, and both levels act by NumPy.
+"""A world whose environment runs on the host: copies step together on threads, and both levels act in NumPy.
 
-For a few dozen copies the networks are too small to be worth a trip to the device and back at every step.
+For a few dozen copies, copying to the device and back at every step would take longer than these small networks.
 """
 
 import contextlib
@@ -29,17 +29,17 @@ _BLAS = ThreadpoolController()
 
 
 def single_threaded_blas(function: Function) -> Function:
-    """For functions that step copies and act in turn: matrix products in them are not divided among threads.
+    """Decorates functions that step copies and act in turn: their matrix products use one thread.
 
-    NumPy's library would divide even these small ones, and its threads then wait for the next in a busy loop, on the cores that
-    the copies are to be stepped on. The limit holds for the whole process while the function runs, so such functions are to be
+    NumPy's library would use several threads even for small products. These then wait for the next product in a busy loop, on
+    the cores that step the copies. The limit holds for the whole process while the function runs, so such functions must be
     called by one thread at a time.
     """
     return _BLAS.wrap(limits=1, user_api="blas")(function)
 
 
 def observed(env: BatchEnvironment, obs: NDArray[np.float64], ids: NDArray[np.int64] | slice = slice(None)) -> Numbers:
-    """Observations of some copies with what only the manager sees behind them."""
+    """Observations of some copies, followed by the context, which only the manager sees."""
     return np.concatenate([obs, env.context[ids]], axis=1).astype(np.float32)
 
 
@@ -80,11 +80,11 @@ class HostWorld:
         self.obs: Numbers = observed(self.env, first).reshape(*shape, -1)
         self.hierarchy = SubgoalState(np.zeros((*shape, setup.space.goal_dim), np.float32), np.zeros(shape, np.int32))
         self.total = np.zeros(shape)
-        """Reward so far in the present episodes."""
+        """Reward of the present episodes so far."""
 
     @single_threaded_blas
     def collect(self, actors: list[Actors], ready: NDArray[np.bool_], index: int) -> list[Collected]:
-        """A round of exploring."""
+        """One round with exploration."""
         length, everyone = self.config.training.round_env_steps // self.copies, on_host(actors)
         self._require_finite(everyone)
         draws = self._draw_round(index, length)
@@ -101,7 +101,7 @@ class HostWorld:
 
     @contextlib.contextmanager
     def _naming_the_seed(self, copies: int) -> Iterator[None]:
-        """A simulation that breaks down says whose it was; each seed has this many copies."""
+        """If a simulation breaks down, the error names its seed; each seed has this many copies."""
         try:
             yield
         except SimulationError as error:
@@ -109,7 +109,7 @@ class HostWorld:
             raise DivergedError(f"the physics of seed {seed} became unstable") from error
 
     def _require_finite(self, actors: Actors) -> None:
-        """Actors that are not finite must not act."""
+        """Raise if the weights of an actor are not finite."""
         for path, leaf in jax.tree_util.tree_leaves_with_path(actors):
             finite = np.isfinite(leaf.reshape(len(leaf), -1)).all(axis=1)
             if not finite.all():
@@ -130,7 +130,7 @@ class HostWorld:
         return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *drawn)
 
     def _step(self, subgoal: Numbers, action: NDArray[Any]) -> tuple[Trajectory, Numbers]:
-        """One step of all copies; those whose episode ended begin a new one."""
+        """One step of all copies. Where an episode ended, a new one begins."""
         shape, obs, clock = (self.runs, self.copies), self.obs, self.hierarchy.clock
         after = self.env.step(action.reshape(-1, *action.shape[2:]))
         next_obs = observed(self.env, after.obs)
@@ -154,7 +154,7 @@ class HostWorld:
         return step, total.astype(np.float32)
 
     def random_walk(self, env_steps: int, poll: Callable[[], None] = lambda: None) -> list[Visited]:
-        """Uniformly random actions; what the task ends goes on."""
+        """Uniformly random actions. Ends by the task are ignored."""
         seeds, phi = self.config.seeds, self.setup.space.phi
         limit = self.env.time_limit
         episodes = -(-env_steps // limit)
@@ -184,12 +184,12 @@ class HostWorld:
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays."""
-        own: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total}
-        own |= self.hierarchy._asdict()
-        return own | {f"env/{name}": array for name, array in self.env.snapshot().items()}
+        arrays: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total}
+        arrays |= self.hierarchy._asdict()
+        return arrays | {f"env/{name}": array for name, array in self.env.snapshot().items()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on exactly from a snapshot."""
+        """Continue exactly from a snapshot."""
         self.obs, self.total = arrays["obs"], arrays["total"]
         self.hierarchy = SubgoalState(arrays["subgoal"], arrays["clock"])
         self.env.restore({name.removeprefix("env/"): array for name, array in arrays.items() if name.startswith("env/")})
@@ -201,7 +201,7 @@ def on_host(actors: list[Actors]) -> Actors:
 
 
 def action_noise(rng: np.random.Generator, shape: tuple[int, ...], setup: Setup) -> Numbers:
-    """Gumbel noise, which makes a draw of the likeliest choice; or Gaussian noise on a vector."""
+    """Gumbel noise, which turns the most likely choice into a draw from the softmax; or Gaussian noise on a vector."""
     if isinstance(setup.cfg.controller, TD3):
         return (setup.cfg.controller.noise_sigma * rng.standard_normal(shape)).astype(np.float32)
     return rng.gumbel(size=shape).astype(np.float32)
@@ -210,7 +210,7 @@ def action_noise(rng: np.random.Generator, shape: tuple[int, ...], setup: Setup)
 def evaluate(
     task: HostTask, actors: Actors, seeds: NDArray[np.int64], setup: Setup, threads: int | None
 ) -> dict[str, NDArray[Any]]:
-    """The numbers of an episode for each seed: totals and weights (2, runs, episodes)."""
+    """The metrics of one episode per seed: totals and weights (2, runs, episodes)."""
     episode = play(task, actors, seeds, setup, threads)
     known = task if isinstance(task, KnownDistances) else None
     numbers = summarise(episode, actors.embedding, setup, known, task.ends_on_success)
@@ -226,7 +226,7 @@ def play(
     threads: int | None,
     look: Callable[[BatchEnvironment], None] = lambda _: None,
 ) -> Episode:
-    """One episode for each seed, an equal number for each run (runs, time, episodes, ...).
+    """One episode per seed, the same number for each run (runs, time, episodes, ...).
 
     `look` is called before each step.
     """

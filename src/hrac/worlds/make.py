@@ -1,4 +1,4 @@
-"""The world of a task: where its environment lives decides which it is."""
+"""The world of a task: its environment runs on the device or on the host."""
 
 from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace
@@ -18,10 +18,10 @@ def make_world(task: Environment | HostTask, setup: Setup, config: Config, parts
 
 
 def make_setup(task: Environment | HostTask, config: Config) -> Setup:
-    """What does not change in a training of a task under a configuration."""
+    """What does not change during a training of a task with a configuration."""
     if isinstance(task, HostTask):
-        one = task.batch(1, 1)
-        return Setup(_subgoal_space(one, config), one.actions, one.obs_dim + one.context_dim, config)
+        copy = task.batch(1, 1)
+        return Setup(_subgoal_space(copy, config), copy.actions, copy.obs_dim + copy.context_dim, config)
     return Setup(_subgoal_space(task, config), task.actions, task.obs_dim, config)
 
 

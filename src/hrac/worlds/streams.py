@@ -9,7 +9,7 @@ from jaxtyping import Array, Key
 
 
 class Stream(enum.IntEnum):
-    """Separate random streams of a run, so that evaluating more does not change what is learned."""
+    """Separate random streams of a run, so that more evaluations do not change what is learned."""
 
     INIT = 0
     ACT = 1

@@ -1,4 +1,4 @@
-"""Many ants in one simulation, stepped together on threads: what all the ant tasks share."""
+"""Many ants in one simulation, stepped together on threads: the base of all ant tasks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ _UNSTABLE = [
 
 @runtime_checkable
 class Definition(Protocol):
-    """A task on paper, of which any number of copies can be made."""
+    """The definition of a task, from which any number of copies can be made."""
 
     @property
     def walls(self) -> Sequence[Wall]:
-        """What the ant is among."""
+        """The walls around the ant."""
         ...
 
     @property
@@ -50,14 +50,14 @@ class Definition(Protocol):
 
 
 class AntBatch(ABC):
-    """N copies of an ant task. A copy's fate depends on its own seed and actions only, not on the others or on the threads.
+    """N copies of an ant task. What happens in a copy depends on its own seed and actions, not on other copies or on threads.
 
     An episode is drawn from (seed of the copy, number of its episode): resetting needs no random state, and a `snapshot` is
-    arrays only. Copies do not reset themselves; `step` gives the true last observation and the caller resets whom it likes.
+    arrays only. Copies do not reset themselves; `step` returns the true last observation and the caller resets copies.
 
-    An observation is qpos (15), qvel (14), what the task adds, and the time, as float64. The first two numbers are the position
-    of the torso. Actions are 8 torques; beyond +-30 they count as +-30 (MuJoCo clips them), and one that is not finite, or an
-    array of another shape, raises `ValueError` before anything moves.
+    An observation is qpos (15), qvel (14), numbers of the task, and the time, as float64. The first two numbers are the torso's
+    position. Actions are 8 torques. Beyond +-30 they count as +-30 (MuJoCo clips them). One that is not finite, or an array
+    of another shape, raises `ValueError` before anything moves.
     """
 
     actions: Actions = Box((-body.MAX_TORQUE,) * body.MOTORS, (body.MAX_TORQUE,) * body.MOTORS)
@@ -92,18 +92,18 @@ class AntBatch(ABC):
 
     @property
     def positions(self) -> Numbers:
-        """Where the torsos are (copies, 2)."""
+        """Positions of the torsos (copies, 2)."""
         return self.qpos[:, :2].copy()
 
     @property
     def context(self) -> Numbers:
-        """What sets an episode's task and stays the same in it (copies, context_dim); see `context_dim`."""
+        """The numbers that set the tasks of the present episodes (copies, context_dim)."""
         return np.zeros((self.num_envs, 0))
 
     def reset(self, ids: ArrayLike | None = None, seeds: ArrayLike | None = None) -> Numbers:
-        """Begin an episode in some copies (default: all) and give their observations.
+        """Start an episode in some copies (default: all). Returns their observations.
 
-        `seeds`, one for each, start new sequences of episodes; without them a copy goes on to the next of its sequence.
+        `seeds`, one per copy, start new sequences of episodes; without them a copy starts the next episode of its sequence.
         """
         rows = self._rows(ids)
         if seeds is not None:
@@ -122,7 +122,7 @@ class AntBatch(ABC):
         return self.observe(rows)
 
     def step(self, actions: ArrayLike, ids: ArrayLike | None = None) -> BatchStep:
-        """Move some copies (default: all) on by one step."""
+        """Step some copies (default: all) once."""
         rows = self._rows(ids)
         if (asleep := rows[self.episodes[rows] < 0]).size:
             raise RuntimeError(f"reset copies {asleep[:5].tolist()} before stepping them")
@@ -147,14 +147,14 @@ class AntBatch(ABC):
         return obs
 
     def place(self, qpos: ArrayLike, qvel: ArrayLike, ids: ArrayLike | None = None) -> None:
-        """Put copies (default: all) into a position and velocity; their episodes go on."""
+        """Set the position and velocity of copies (default: all); their episodes continue."""
         rows = self._rows(ids)
         checked = [_checked_state("qpos", qpos, len(rows), body.QPOS), _checked_state("qvel", qvel, len(rows), body.QVEL)]
         self.qpos[rows], self.qvel[rows] = checked
         self._placed(rows)
 
     def data(self, copy: int) -> mujoco.MjData:
-        """A copy as MuJoCo's data, all fields computed: to render it, or for any of MuJoCo's functions."""
+        """A copy as MuJoCo's data with all fields computed, for rendering or other functions of MuJoCo."""
         data = self.physics.get_data(copy)
         mujoco.mj_forward(self.model, data)
         return data
@@ -164,12 +164,12 @@ class AntBatch(ABC):
         """The map of a copy in its present episode."""
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
-        """The complete state as named arrays, from which `restore` goes on exactly."""
+        """The complete state as named arrays, from which `restore` continues exactly."""
         names = ("seeds", "episodes", "steps", "noise", *self._state_names)
         return {"physics": self.physics.state.copy()} | {name: getattr(self, name).copy() for name in names}
 
     def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
-        """Go on from a snapshot of the same task with as many copies."""
+        """Continue from a snapshot of the same task with the same number of copies."""
         present = self.snapshot()
         for name, array in present.items():
             axes = None if name == "noise" else 1  # objects may have been added
@@ -183,20 +183,20 @@ class AntBatch(ABC):
     def __reduce__(self) -> Any:
         return _rebuilt, (self.definition, self.num_envs, self._asked_threads, self.snapshot())
 
-    # What a task defines
+    # A task defines these
 
     definition: "Definition"
 
     _state_names: Sequence[str] = ()
-    """Attributes that hold the task's own arrays, a row for each copy."""
+    """Attributes that hold the task's own arrays, one row per copy."""
 
     @abstractmethod
     def _begin(self, copy: int, rng: np.random.Generator) -> None:
-        """Draw an episode: where the ant starts and what it has to do."""
+        """Draw an episode: the start of the ant and its task."""
 
     @abstractmethod
     def _outcome(self, rows: Ids) -> tuple[Numbers, NDArray[np.bool_]]:
-        """What the step just made is worth, and whether the task ended there."""
+        """The rewards of the last step, and whether the task ended there."""
 
     @abstractmethod
     def info(self, rows: Ids) -> dict[str, NDArray[Any]]:
@@ -206,8 +206,8 @@ class AntBatch(ABC):
         """The task's own part of the observations."""
         return np.zeros((len(rows), 0))
 
-    def _placed(self, rows: Ids) -> None:  # noqa: B027  most tasks need not know
-        """Take note that ants were put somewhere."""
+    def _placed(self, rows: Ids) -> None:  # noqa: B027  most tasks do not need it
+        """Called when ants were placed."""
 
     # Checks
 
@@ -224,7 +224,7 @@ class AntBatch(ABC):
         return array
 
     def _check_stability(self, rows: Ids) -> None:
-        """MuJoCo puts an ant whose physics broke down back to its default pose, with a warning: no episode should go on so."""
+        """Raise where MuJoCo warned that the physics broke down. It then resets the ant, so the episode must not continue."""
         counts = self.physics.warning[rows][:, _UNSTABLE, -1]
         if counts.any():
             raise SimulationError(rows[counts.any(axis=1)].tolist())

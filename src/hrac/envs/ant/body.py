@@ -1,7 +1,7 @@
-"""The ant of rllab among box walls, made from the ant that Gymnasium packages.
+"""The ant of rllab between box walls, made from the ant in Gymnasium.
 
 The body tree, joints and masses are Gymnasium's; the time step, the motors and the contact parameters are those of the paper's
-tasks. So edited it moves, on MuJoCo 4.0, bit for bit like the published environments.
+tasks. With these changes it moves, on MuJoCo 4.0, bit for bit like the published environments.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from hrac.envs.palette import rgba
 from hrac.spaces import AnyArray
 
 FRAME_SKIP = 5
-"""Physics steps of one environment step."""
+"""Physics steps per environment step."""
 TIME_STEP = 0.02
 MAX_TORQUE = 30.0
 QPOS, QVEL, MOTORS = 15, 14, 8
@@ -36,16 +36,16 @@ class Wall(NamedTuple):
 
 
 def fallen(obs: Float[AnyArray, "*n obs"]) -> Bool[AnyArray, "*n"]:
-    """Whether ants lie on their backs, by their observations. For NumPy and JAX alike.
+    """Whether ants lie on their backs, from their observations. For NumPy and JAX alike.
 
-    Numbers 3 to 6 of an observation are the torso's quaternion (w, x, y, z), of which 1 - 2 (x^2 + y^2) is how far up the
-    torso's own upward axis points: 1 upright, 0 on its side, -1 on its back. The height does not tell.
+    Numbers 3 to 6 of an observation are the torso's quaternion (w, x, y, z). 1 - 2 (x^2 + y^2) is the vertical component of the
+    torso's upward axis: 1 upright, 0 on its side, -1 on its back. The height of the torso does not show a fall.
     """
     return 1 - 2 * (obs[..., 4] ** 2 + obs[..., 5] ** 2) < 0
 
 
 def model(walls: Iterable[Wall]) -> mujoco.MjModel:
-    """The compiled ant among walls."""
+    """The compiled ant between walls."""
     spec = mujoco.MjSpec.from_file(str(resources.files("gymnasium") / "envs/mujoco/assets/ant.xml"))
     spec.option.timestep = TIME_STEP
     for geom in spec.geoms:
@@ -73,7 +73,7 @@ def model(walls: Iterable[Wall]) -> mujoco.MjModel:
 
 
 def _colour(spec: mujoco.MjSpec) -> None:
-    """A quiet floor, a blue ant, a white sky: nothing here changes the physics."""
+    """Set colours and lights. Nothing here changes the physics."""
     for texture in spec.textures:
         if texture.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
             texture.rgb1 = texture.rgb2 = [1.0, 1.0, 1.0]

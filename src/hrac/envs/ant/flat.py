@@ -1,4 +1,4 @@
-"""A flat picture of an ant from above: needs no OpenGL."""
+"""A flat picture of an ant from above, without OpenGL."""
 
 import mujoco
 import numpy as np
@@ -28,11 +28,11 @@ class FlatRenderer:
         return canvas.picture()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 def draw_ant(canvas: Canvas, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """Torso and legs, seen from above; `data` must have been brought up to date by `mj_forward`."""
+    """Torso and legs, seen from above. Call `mj_forward` on `data` before."""
     for geom in range(model.ngeom):
         centre = data.geom_xpos[geom, :2]
         if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CAPSULE:

@@ -1,4 +1,4 @@
-"""Ant Gather: collect apples, avoid bombs, in a square room, by sight."""
+"""Ant Gather: collect apples and avoid bombs in a square room, with a sensor for both."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class AntGather:
     """A room with apples (+1 when touched) and bombs (-1); the defaults are the paper's. The ant starts in the middle."""
 
     ends_on_success: ClassVar[bool] = False
-    """An episode ends when all is collected, the bombs too: that is no success."""
+    """An episode terminates when everything is collected, bombs too, which is not a success."""
 
     apples: int = 8
     """Apples at the start of an episode."""
@@ -35,13 +35,13 @@ class AntGather:
     """Half the edge of the room. Objects lie at distinct points with even coordinates from -room to room - 2."""
 
     reach: float = 1.0
-    """An object nearer to the torso than this is touched, and gone."""
+    """An object nearer to the torso than this is touched, and disappears."""
 
     bins: int = 10
-    """Directions that the sensor tells apart: equal parts of the full turn, the first beginning behind the ant."""
+    """Directions that the sensor distinguishes: equal parts of the full turn. The first one begins behind the ant."""
 
     sensor_range: float = 6.0
-    """How far the sensor reaches. A reading is 1 - distance / range of the nearest object in its direction, 0 if none."""
+    """Range of the sensor. A reading is 1 - distance / range of the nearest object in its direction, 0 if none."""
 
     time_limit: int = 500
     """Steps after which an episode is truncated."""
@@ -69,7 +69,7 @@ class AntGather:
 
     @cached_property
     def points(self) -> NDArray[np.int64]:
-        """Where objects may lie: all but the start (points, 2)."""
+        """Points where objects may be: all but the start (points, 2)."""
         axis = 2 * np.arange(-(self.room // 2), self.room // 2)
         points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
         return points[np.square(points).sum(axis=1) >= 4]
@@ -95,7 +95,7 @@ class AntGather:
         return Sketch((-middle, -middle), (middle, middle), (*upper, *sides))
 
     def evaluation(self) -> "AntGather":
-        """The same."""
+        """The same task."""
         return self
 
     def batch(self, num_envs: int, threads: int | None = None) -> "GatherBatch":
@@ -104,7 +104,7 @@ class AntGather:
 
 
 class GatherBatch(AntBatch):
-    """Many ants, each in a room of its own with objects of its own."""
+    """Many ants, each in its own room with its own objects."""
 
     definition: AntGather
     time_scale = 0.01
@@ -160,7 +160,7 @@ class GatherBatch(AntBatch):
         self._sensed[rows] = self.qpos[rows, :2]
 
     def _outcome(self, rows: Ids) -> tuple[Numbers, NDArray[np.bool_]]:
-        # As in the published code, eyes and hands are one physics step (0.02 s) behind the legs; noise brings them up to date.
+        # As in the published code, sensor and touch are one physics step (0.02 s) late; with noise they are not.
         self._sensed[rows] = self._torsos[rows] if self.sigma == 0 else self.qpos[rows, :2]
         offset = self.objects[rows, :, :2] - self._sensed[rows, None]
         touched = self.present[rows] & (np.square(offset).sum(axis=-1) < self.definition.reach**2)
@@ -179,7 +179,7 @@ class GatherBatch(AntBatch):
 
 
 def heading(quaternion: Numbers) -> Numbers:
-    """Yaw: the direction, seen from above, of the x axis of bodies turned by quaternions (n, 4) of any length."""
+    """Yaw: the direction, seen from above, of the x axis of bodies with orientations (n, 4), quaternions of any length."""
     w, x, y, z = np.moveaxis(quaternion, -1, 0)
     return np.arctan2(2 * (x * y + w * z), w * w + x * x - y * y - z * z)
 
@@ -187,7 +187,7 @@ def heading(quaternion: Numbers) -> Numbers:
 def readings(
     offset: Numbers, kinds: NDArray[np.int64], present: NDArray[np.bool_], yaw: Numbers, bins: int, sensor_range: float
 ) -> Numbers:
-    """What ants see (n, 2 * bins): apples by direction, then bombs. `offset` (n, objects, 2) is from the ant to the object."""
+    """Sensor readings (n, 2 * bins): apples by direction, then bombs. `offset` (n, objects, 2) is from ant to object."""
     distance = np.sqrt(np.square(offset).sum(axis=-1))
     angle = np.arctan2(offset[..., 1], offset[..., 0]) - yaw[:, None]
     bin_ = ((angle + np.pi) % (2 * np.pi) / (2 * np.pi / bins)).astype(np.int64) % bins  # rounding can give bins itself

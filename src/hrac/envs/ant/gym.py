@@ -22,21 +22,21 @@ Observation = Any
 class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """One ant in a task.
 
-    **Actions**: 8 torques within +-30; beyond, they count as +-30. NaN or infinite ones raise `ValueError`, and nothing moves.
+    **Actions**: 8 torques within +-30; larger ones count as +-30. NaN or infinite ones raise `ValueError`, and nothing moves.
 
-    **Observations**, float64: qpos (15), qvel (14), what the task adds, and the time. The first two numbers are the torso's x
-    and y. Where an episode has a target that the agent is told, the observation is a dictionary of `observation`,
+    **Observations**, float64: qpos (15), qvel (14), numbers of the task, and the time. The first two numbers are the torso's x
+    and y. If an episode has a target that the agent sees, the observation is a dictionary of `observation`,
     `achieved_goal` (x, y) and `desired_goal` (x, y).
 
     **Ends**: `terminated` when the task is done, `truncated` at its time limit. The ant never dies.
 
-    **Random numbers** all follow from `reset(seed=...)`; resets without a seed go on in the same sequence of episodes.
+    **Random numbers** all follow from `reset(seed=...)`; resets without a seed continue the same sequence of episodes.
 
     **Keywords**: `sigma` (noise on the torso's x and y after each step) and all other fields of the task's definition
     (`definition`); `render_mode` None or "rgb_array"; `camera` "top", "follow" or "map" (flat, without OpenGL); `width` and
-    `height` of pictures. Set `env.unwrapped.subgoal = (x, y)` to have a subgoal drawn.
+    `height` of pictures. Set `env.unwrapped.subgoal = (x, y)` to draw a subgoal.
 
-    An environment can be pickled at any time and goes on where it was.
+    An environment can be pickled at any time and continues where it was.
 
     Version history: v0, the tasks of the HRAC paper.
     """
@@ -58,7 +58,7 @@ class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._seeded = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         check_options(options, self.options)
         choice = None if options is None or "target" not in options else checked_targets(options["target"], ((2,),))
@@ -71,13 +71,13 @@ class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._observation(obs), self._info()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Move on by 0.1 seconds."""
+        """Simulate 0.1 seconds."""
         after = self.batch.step(np.asarray(action)[None])
         reward, terminated, truncated = float(after.reward[0]), bool(after.terminated[0]), bool(after.truncated[0])
         return self._observation(after.obs), reward, terminated, truncated, self._info()
 
     def set_state(self, qpos: ArrayLike, qvel: ArrayLike) -> None:
-        """Put the ant into a position (15) and velocity (14). The episode goes on; see `observe` for what it sees there."""
+        """Set the position (15) and velocity (14) of the ant. The episode continues; `observe` returns the new observation."""
         self.batch.place(qpos, qvel)
 
     def observe(self) -> Observation:
@@ -89,7 +89,7 @@ class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._viewer.frame(0, self.subgoal)
 
     def close(self) -> None:
-        """Free what rendering holds."""
+        """Free the renderer."""
         self._viewer.close()
 
     def _observation(self, obs: Numbers) -> Observation:
@@ -115,23 +115,23 @@ class AntMazeEnv(AntEnv):
     options = ("target",)
 
     def compute_reward(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
-        """The reward for being at one position or several when the target is another (GoalEnv convention)."""
+        """The reward at one or more positions for one or more targets (GoalEnv convention)."""
         return _for_goals(self.batch.definition.rewards, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
-        """Whether being there ends an episode (GoalEnv convention)."""
+        """Whether a position ends an episode (GoalEnv convention)."""
         definition = self.batch.definition
         return _for_goals(lambda a, b: definition.success(a, b) & definition.ends_on_success, achieved_goal, desired_goal)
 
     def compute_truncated(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Any:
-        """Never: the time limit knows nothing of goals (GoalEnv convention)."""
+        """Always false: the time limit does not depend on goals (GoalEnv convention)."""
         return _for_goals(lambda a, _: np.zeros(len(a), bool), achieved_goal, desired_goal)
 
 
 class AntMazeSparseEnv(AntMazeEnv):
     """`hrac/AntMazeSparse-v0`: find the place (2, 9) in a winding corridor; see `AntMazeEnv`.
 
-    The reward is 1 within 1 of the target, which ends the episode, else 0. The ant starts in a random block and is not told
+    The reward is 1 within 1 of the target, which ends the episode, else 0. The ant starts in a random block and does not see
     the target: observations are plain arrays of 30.
     """
 
@@ -141,7 +141,7 @@ class AntMazeSparseEnv(AntMazeEnv):
 class AntGatherEnv(AntEnv):
     """`hrac/AntGather-v0`: collect apples (+1), avoid bombs (-1); see `AntEnv`, and `hrac.envs.ant.gather.AntGather`.
 
-    Observations have 50 numbers: behind qpos and qvel stand 10 apple and 10 bomb readings, then the time. `info["apples"]` and
+    Observations have 50 numbers: qpos, qvel, 10 apple and 10 bomb readings, and the time. `info["apples"]` and
     `info["bombs"]` count those touched in the episode so far. The episode terminates when nothing is left.
     """
 
@@ -154,14 +154,14 @@ class AntGatherEnv(AntEnv):
 
 
 def _for_goals(rule: Callable[[Numbers, Numbers], NDArray[Any]], achieved_goal: ArrayLike, desired_goal: ArrayLike) -> Any:
-    """A rule for rows of positions and targets, applied to one pair (a plain number comes back) or to any array of pairs."""
+    """A rule for rows of positions and targets, applied to one pair (returns a plain number) or to any array of pairs."""
     achieved, desired = np.broadcast_arrays(np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64))
     result = rule(achieved.reshape(-1, 2), desired.reshape(-1, 2)).reshape(achieved.shape[:-1])
     return result.item() if result.ndim == 0 else result
 
 
 def changed(definition: Any, changes: dict[str, Any]) -> Any:
-    """A definition with some fields changed; an error that names the field otherwise."""
+    """A definition with some fields changed; raises an error that names an unknown field."""
     names = [field.name for field in dataclasses.fields(definition)]
     for name in changes:
         if name not in names:

@@ -48,7 +48,7 @@ SPARSE = AntMaze(**blocks.SPARSE)
 
 
 class MazeBatch(AntBatch):
-    """Many ants, each in a maze of its own with a target of its own."""
+    """Many ants, each in its own maze with its own target."""
 
     definition: AntMaze
     time_scale = 0.001
@@ -64,11 +64,11 @@ class MazeBatch(AntBatch):
 
     @property
     def context(self) -> Numbers:
-        """The targets, where the definition shows them (copies, 2 or 0)."""
+        """The targets, if the definition shows them (copies, 2 or 0)."""
         return self.targets[:, : self.context_dim].copy()
 
     def sketch(self, copy: int) -> Sketch:
-        """The map of a copy, with its target, told or not."""
+        """The map of a copy with its target, also if the agent does not see it."""
         return self.definition.sketch(tuple(self.targets[copy].tolist()))
 
     def info(self, rows: Ids) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Pictures of an ant by MuJoCo's OpenGL renderer, from above or from a camera that follows it; no screen is needed."""
+"""Pictures of an ant by MuJoCo's OpenGL renderer, from above or from a camera that follows it. No screen is needed."""
 
 import importlib
 import os
@@ -21,7 +21,7 @@ _SPHERE, _CYLINDER = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CYLINDE
 
 
 class RenderingUnavailableError(HracError, RuntimeError):
-    """No OpenGL here; the message says what to do."""
+    """OpenGL is not available; the message says what to do."""
 
 
 class Renderer:
@@ -52,7 +52,7 @@ class Renderer:
         return image[::-1].copy()
 
     def close(self) -> None:
-        """Free what the graphics driver holds."""
+        """Free the resources of the graphics driver."""
         self._context.make_current()
         self._graphics.free()
         self._context.free()
@@ -95,13 +95,13 @@ class Renderer:
 
 
 def _gl_context(width: int, height: int) -> Any:
-    """An OpenGL context: of the kind that MUJOCO_GL names, else the first that works here."""
-    asked = os.environ.get("MUJOCO_GL", "").lower()
+    """An OpenGL context of the kind that MUJOCO_GL names, else the first kind that works."""
+    requested = os.environ.get("MUJOCO_GL", "").lower()
     usual = {"Linux": ["egl", "glfw"], "Darwin": ["cgl", "glfw"]}.get(platform.system(), ["glfw"])
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and platform.system() == "Linux":
         usual = ["egl"]
     problems = []
-    for kind in [asked] if asked in ("egl", "glfw", "osmesa", "cgl") else usual:
+    for kind in [requested] if requested in ("egl", "glfw", "osmesa", "cgl") else usual:
         try:
             return importlib.import_module(f"mujoco.{kind}").GLContext(width, height)
         except Exception as error:  # the bindings raise AttributeError, ImportError, RuntimeError, GLError

@@ -64,7 +64,7 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode in all copies, or in those of `options["reset_mask"]`."""
+        """Start an episode in all copies, or in those of `options["reset_mask"]`."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         check_options(options, (*self.single.options, "reset_mask"))
         options = options or {}
@@ -80,7 +80,7 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         return packed(self.batch, self.batch.observe(), everyone), _masked(self.batch.info(rows), rows, self.num_envs)
 
     def step(self, actions: ArrayLike) -> tuple[Observation, Numbers, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Move all copies on by 0.1 seconds."""
+        """Simulate 0.1 seconds in all copies."""
         actions = np.asarray(actions, np.float64)
         if actions.shape != self.action_space.shape:
             raise ValueError(f"actions must have shape {self.action_space.shape}, got {actions.shape}")
@@ -105,7 +105,7 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         return packed(self.batch, obs, everyone), reward, terminated, truncated, infos
 
     def render(self) -> tuple[Any, ...] | None:
-        """A picture of every copy, with its row of `subgoals` drawn if those are set."""
+        """A picture of every copy, with its row of `subgoals` if those are set."""
         if self.render_mode is None:
             self._viewer.frame(0, None)
             return None
@@ -113,7 +113,7 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         return tuple(self._viewer.frame(copy, subgoal) for copy, subgoal in enumerate(subgoals))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Free what rendering holds."""
+        """Free the renderer."""
         self._viewer.close()
 
     def _reset(self, rows: NDArray[np.int64], seed: int | list[int | None] | None) -> None:
@@ -130,7 +130,7 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
                 self.batch.reset(chosen, seeds=[seeds[row] for row in chosen] if new else None)
 
     def _step_or_reset(self, actions: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Gymnasium's "NextStep": copies that ended are reset instead, whatever their action."""
+        """Gymnasium's "NextStep": copies that ended are reset instead, and their actions ignored."""
         obs, reward = np.empty((self.num_envs, self.batch.obs_dim)), np.zeros(self.num_envs)
         terminated, truncated = np.zeros((2, self.num_envs), bool)
         going, ended = np.flatnonzero(~self._ended), np.flatnonzero(self._ended)
@@ -140,7 +140,7 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         return obs, reward, terminated, truncated
 
     def _final(self, obs: Numbers, rows: NDArray[np.int64]) -> dict[str, Any]:
-        """Gymnasium's "SameStep": what the copies that ended saw last."""
+        """Gymnasium's "SameStep": the last observations of the copies that ended."""
         mask = np.isin(self.batch.everyone, rows)
         seen, last = packed(self.batch, obs, rows), np.full(self.num_envs, None, dtype=object)
         for place, row in enumerate(rows):
@@ -168,7 +168,7 @@ class AntGatherVectorEnv(AntVectorEnv):
 
 
 def _masked(info: dict[str, NDArray[Any]], rows: NDArray[np.int64], num_envs: int) -> dict[str, Any]:
-    """Facts about some copies as Gymnasium's vector environments give them: with a mask of whom they are known of."""
+    """Facts about some copies in the form of Gymnasium's vector environments: each with a mask of these copies."""
     result: dict[str, Any] = {}
     for name, values in info.items():
         result[name], result[f"_{name}"] = np.zeros(num_envs, values.dtype), np.zeros(num_envs, bool)

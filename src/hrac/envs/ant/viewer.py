@@ -15,7 +15,7 @@ FPS = round(1 / (body.TIME_STEP * body.FRAME_SKIP))
 
 
 class Viewer:
-    """The renderer is made when it is first needed, and not pickled."""
+    """Draws pictures. The renderer is made when it is first needed, and is not pickled."""
 
     def __init__(self, batch: AntBatch, render_mode: str | None, camera: str, width: int, height: int) -> None:
         if render_mode not in (None, *RENDER_MODES):
@@ -49,7 +49,7 @@ class Viewer:
         return Renderer(self.batch.model, self.camera, *self.size)
 
     def close(self) -> None:
-        """Free what the renderer holds."""
+        """Free the renderer."""
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
