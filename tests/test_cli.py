@@ -98,7 +98,7 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
         (["bench", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
-        (["bench", "maze", "--overlap"], 'training.overlap must be False where controller.learner is "a2c", got True'),
+        (["bench", "maze", "--env-threads", "2"], "training.env_threads must be None on maze"),
     ],
 )
 def test_mistakes_are_answered_with_what_exists(arguments, message, capsys):
@@ -143,7 +143,7 @@ def test_list_names_all_tasks_and_methods(capsys):
     out = capsys.readouterr().out
     assert all(name in out for name in ("maze", "key-chest", "hrac"))
     assert out.count("presets: paper, fast\n") == 3  # the ants
-    assert out.count("presets: paper\n") == 4
+    assert out.count("presets: paper\n") == 5
 
 
 def test_help_explains_every_option():

@@ -235,7 +235,7 @@ def explain(error: ValidationError) -> str:
     """One line per problem: the field's dotted name, what is allowed, what was given."""
     lines = []
     for problem in error.errors(include_url=False):
-        field = ".".join(str(part) for part in problem["loc"])
+        field = ".".join(str(part) for part in problem["loc"] if part not in LEARNERS)  # pydantic names the union's member too
         message = problem["msg"].removeprefix("Value error, ")
         given = "" if isinstance(problem["input"], dict | Config) else f" (got {_shortened(problem['input'])})"
         lines.append(f"{field}: {message}{given}" if field else message)
