@@ -68,5 +68,6 @@ def subgoal_numbers(
     numbers["subgoal_miss"] = xp.linalg.norm(target - after, axis=-1)
     if known is not None:
         rows = (points.reshape(-1, space.goal_dim) for points in (position, target))
-        numbers["subgoal_within_k"] = jax.vmap(known.steps_between)(*rows).reshape(obs.shape[:-1]) <= setup.cfg.k
+        steps = xp.asarray(jax.vmap(known.steps_between)(*rows))
+        numbers["subgoal_within_k"] = steps.reshape(obs.shape[:-1]) <= setup.cfg.k
     return numbers

@@ -1,0 +1,118 @@
+"""The numbers of episodes made by hand, on a line, with k = 3."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hrac import config as configs
+from hrac.agents.decide import Setup
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.config import Config
+from hrac.nets import MLP
+from hrac.spaces import Discrete
+from hrac.worlds.base import Episode
+from hrac.worlds.numbers import mean_where, summarise
+
+SETUP = Setup(
+    SubgoalSpace(False, (0.0,), (9.0,)), Discrete(2), 1, configs.replace(Config(), {"k": 3, "training.round_env_steps": 6})
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rungs:
+    """A line on which a step leads from one number to the next."""
+
+    cells: np.ndarray = dataclasses.field(default_factory=lambda: np.arange(10)[:, None], compare=False)
+    cell_distances: np.ndarray = dataclasses.field(
+        default_factory=lambda: np.abs(np.subtract.outer(np.arange(10), np.arange(10))), compare=False
+    )
+
+    def steps_between(self, position, target):
+        return jnp.round(jnp.abs(target - position)[0]).astype(jnp.int32)
+
+
+def _episodes(xp, relative=False):
+    """Three episodes of 5, 3 and 1 steps, made into 6 (time, episodes, ...); what follows an end means nothing.
+
+    The first walks from 0 to 5 by subgoals 2 and 8 (windows end at 3 and 5: misses 1 and 3); the second from 4 to 7 by one
+    subgoal, 4.5 (a miss of 2.5), and succeeds with its window's last step; the third ends at once, at 1, asked for 1.
+    """
+    position = np.array([[0, 4, 0], [1, 5, 9], [2, 6, 9], [3, 9, 9], [4, 9, 9], [9, 9, 9]], np.float32)
+    after = np.array([[1, 5, 1], [2, 6, 0], [3, 7, 0], [4, 0, 0], [5, 0, 0], [0, 0, 0]], np.float32)
+    target = np.array([[2, 4.5, 1], [2, 4.5, 9], [2, 4.5, 9], [8, 9, 9], [8, 9, 9], [9, 9, 9]], np.float32)
+    alive = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 0], [0, 0, 0]], bool)
+    reward = np.array([[1, 10, 7], [2, 20, 99], [3, 30, 99], [4, 99, 99], [5, 99, 99], [99, 99, 99]], np.float32)
+    terminated = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0]], bool)
+    subgoal = target - position if relative else target
+    column = lambda values: xp.asarray(values[..., None])  # noqa: E731
+    return Episode(
+        obs=column(position),
+        subgoal=column(subgoal),
+        action=xp.zeros((6, 3), dtype=xp.int32),
+        reward=xp.asarray(reward),
+        next_obs=column(after),
+        terminated=xp.asarray(terminated),
+        alive=xp.asarray(alive),
+    )
+
+
+def _plain(numbers):
+    return {name: np.stack([np.asarray(total), np.asarray(weight)]).tolist() for name, (total, weight) in numbers.items()}
+
+
+EXPECTED = {
+    "eval/return": [[15.0, 60.0, 7.0], [1.0, 1.0, 1.0]],
+    "eval/episode_length": [[5.0, 3.0, 1.0], [1.0, 1.0, 1.0]],
+    # Proposed at 0 for 2 and at 3 for 8; at 4 for 4.5; at 0 for 1. In an embedding of halves, nearer than 2.2 is below 1.1, and
+    # so judged adjacent.
+    "eval/subgoal_judged_adjacent": [[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]],
+    "eval/subgoal_miss": [[1.0 + 3.0, 2.5, 0.0], [2.0, 1.0, 1.0]],
+    "eval/subgoal_within_k": [[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]],
+    "eval/success": [[0.0, 1.0, 0.0], [1.0, 1.0, 1.0]],
+}
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+@pytest.mark.parametrize("relative", [False, True])
+def test_the_numbers_of_episodes_by_hand(xp, relative):
+    setup = SETUP._replace(space=SETUP.space._replace(relative=relative))
+    halves = MLP((xp.asarray([[0.5]], dtype=xp.float32),), (xp.asarray([3.0], dtype=xp.float32),))
+    numbers = summarise(_episodes(xp, relative), halves, setup, Rungs(), ends_on_success=True)
+    assert _plain(numbers) == EXPECTED
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_without_network_truth_or_success_there_are_fewer_numbers(xp):
+    numbers = summarise(_episodes(xp), None, SETUP, None, ends_on_success=False)
+    without = ("subgoal_judged_adjacent", "subgoal_within_k", "success")
+    assert _plain(numbers) == {name: both for name, both in EXPECTED.items() if not name.endswith(without)}
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_episodes_of_several_runs_are_summed_up_apart(xp):
+    """The second run lives through the first one's episodes in another order."""
+    one = _episodes(xp)
+    other = jax.tree.map(lambda leaf: leaf[:, np.array([2, 0, 1])], one)
+    both = jax.tree.map(lambda *leaves: xp.stack(leaves), one, other)
+    halves = MLP((xp.full((2, 1, 1), 0.5, dtype=xp.float32),), (xp.zeros((2, 1), dtype=xp.float32),))
+    numbers = summarise(both, halves, SETUP, None, ends_on_success=True)
+    expected = {name: EXPECTED[name] for name in numbers}
+    order = np.array([2, 0, 1])
+    for name, (total, weight) in numbers.items():
+        np.testing.assert_array_equal(np.asarray(total), [expected[name][0], np.array(expected[name][0])[order]], name)
+        np.testing.assert_array_equal(np.asarray(weight), [expected[name][1], np.array(expected[name][1])[order]], name)
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_a_mean_is_a_total_and_a_weight_where_the_mask_holds(xp):
+    mask, values = xp.asarray([[True, False], [True, True]]), xp.asarray([[1.0, 2.0], [4.0, 8.0]], dtype=xp.float32)
+    total, weight = mean_where(mask, values)
+    assert (float(total), float(weight)) == (13.0, 3.0)
+    total, weight = mean_where(mask, values, axis=0)
+    np.testing.assert_array_equal(total, [5.0, 8.0])
+    np.testing.assert_array_equal(weight, [2.0, 1.0])
+    total, weight = mean_where(mask, mask)  # of flags: how many hold
+    assert (float(total), float(weight)) == (3.0, 3.0)
