@@ -7,7 +7,6 @@ must live through the same.
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -25,7 +24,7 @@ from hrac.worlds import device, host
 from hrac.worlds.device import DeviceWorld
 from hrac.worlds.host import HostWorld
 from hrac.worlds.make import make_setup
-from hrac.worlds.streams import Stream
+from hrac.worlds.streams import Stream, run_keys
 
 SMALL = {
     "k": 4,
@@ -90,9 +89,9 @@ def test_a_learner_trains_where_it_has_not_been_before(config, task, learned, tm
 # The same chance.
 
 
-def _lively(setup, world, sure=1.0):
+def _lively(setup, config, sure=1.0):
     """Untrained actors of all runs. Subgoals are far apart; `sure` multiplies the controller's outputs."""
-    actors = jax.jit(jax.vmap(lambda key: agents.init(key, setup).actors))(world.agent_keys())
+    actors = jax.jit(jax.vmap(lambda key: agents.init(key, setup).actors))(run_keys(config.seeds, Stream.INIT))
     return actors._replace(manager=_louder(actors.manager, 10.0), controller=_louder(actors.controller, sure))
 
 
@@ -104,8 +103,7 @@ def _louder(network, factor):
 
 def _drawn(config, setup, index):
     """What a world on the device draws for a round, of all runs, as the world on the host has it: (time, runs, copies, ...)."""
-    seeds = jax.vmap(jax.random.key)(jnp.asarray(config.seeds, jnp.uint32))
-    keys = device.run_keys(seeds, Stream.ACT)
+    keys = run_keys(config.seeds, Stream.ACT)
     draw = jax.jit(jax.vmap(lambda key: device.draw_round(jax.random.fold_in(key, index), setup), out_axes=1))
     noise, action, _, keys_reset = draw(keys)
     return host.Draws(*jax.device_get((noise, action))), keys_reset
@@ -149,14 +147,14 @@ def _rounds_alike(parts, ours, theirs, actors, index):
         _assert_alike(device_part.visited, host_part.visited)
         np.testing.assert_allclose(device_part.episode_return, host_part.episode_return, rtol=1e-4, atol=1e-4)
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *both[0])
-    return jax.tree.map(lambda leaf: leaf[:, 4:], joined.trajectory)
+    return joined.trajectory
 
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["runs apart", "runs mapped"])
 def test_a_point_on_the_device_and_one_on_the_host_live_through_the_same(mapped, monkeypatch):
     config = replace(POINT, {"training.round_env_steps": 80})
     setup, parts, ours, theirs = _worlds(config, ENDING.on_device(), ENDING, monkeypatch, mapped)
-    actors, everyone = _lively(setup, ours, sure=5.0), np.arange(4)
+    actors, everyone = _lively(setup, config, sure=5.0), np.arange(4)
     states = jax.tree.map(lambda *leaves: np.concatenate(leaves), *[jax.device_get(state.env) for state in ours._states])
     theirs.obs = host.observed(theirs.env, _place(theirs.env, everyone, states)).reshape(2, 2, -1)
     ended = []
@@ -190,7 +188,7 @@ def test_a_grid_world_on_the_device_and_one_on_the_host_live_through_the_same(na
     config = replace(GRID, {"training.round_env_steps": 80, "manager.subgoals": subgoals})
     grid = GRIDS[name]
     setup, parts, ours, theirs = _worlds(config, grid, Hosted(grid), monkeypatch, mapped)
-    actors, ends = _lively(setup, ours), 0
+    actors, ends = _lively(setup, config), 0
     for index in range(2):
         draws, _ = _drawn(config, setup, index)
         monkeypatch.setattr(theirs, "_draw_round", lambda *_, draws=draws: draws)
@@ -220,7 +218,7 @@ def test_an_evaluation_on_the_device_and_one_on_the_host_come_to_the_same():
     longer = dataclasses.replace(ENDING, layout="#####\n#...#\n#.A.#\n#...#\n#####", success_radius=3.0, time_limit=60)
     setup = make_setup(longer, POINT)
     world = DeviceWorld(longer.on_device(), setup, POINT, Parts(2))
-    actors, seeds = _lively(setup, world, sure=20.0), np.arange(24)
+    actors, seeds = _lively(setup, POINT, sure=20.0), np.arange(24)
     env, keys = longer.on_device().evaluation(), world.keys(Stream.EVAL)
     starts = jax.vmap(lambda key: jax.vmap(lambda k: env.reset(jax.random.split(k)[0])[0])(jax.random.split(key, 12)))(keys)
     told = _Told(longer.evaluation(), jax.device_get(starts))
@@ -245,7 +243,7 @@ def test_an_evaluation_in_a_grid_world_comes_to_the_same_on_the_host(name):
     grid = GRIDS[name]
     setup = make_setup(grid, GRID)
     world = DeviceWorld(grid, setup, GRID, Parts(2))
-    actors = _lively(setup, world, sure=1e4)
+    actors = _lively(setup, GRID, sure=1e4)
     ours = world.evaluate(Parts(2).split(actors), 2, 0)
     theirs = host.evaluate(Hosted(grid).evaluation(), jax.device_get(actors), np.arange(4), setup, None)
     assert ours.keys() - theirs.keys() == {"eval/subgoal_within_k"}  # true distances are known on the device only
