@@ -18,13 +18,14 @@ from hrac.config import Config
 SECONDS = float(os.environ.get("HRAC_STRESS_SECONDS", 20))
 
 
-def _bounds():
-    """Dotted names with the lowest and the highest value that the schema allows."""
+def _bounds(learner):
+    """Dotted names with the lowest and the highest value that the schema allows, with the fields of one learner."""
     schema = TypeAdapter(Config).json_schema()
     for group, about in schema["properties"].items():
-        if "$ref" not in about:
+        if "$ref" not in about and group != "controller":
             continue
-        for name, field in schema["$defs"][about["$ref"].rsplit("/", 1)[1]]["properties"].items():
+        definition = learner if group == "controller" else about["$ref"].rsplit("/", 1)[1]
+        for name, field in schema["$defs"][definition]["properties"].items():
             for form in field.get("anyOf", [field]):
                 one = form.get("items", form)
                 if "maximum" in one:
@@ -41,7 +42,11 @@ def _case(run, name, value):
 
 @pytest.mark.parametrize(
     ("run", "name", "value"),
-    [_case(run, name, value) for run in ("maze", "point-maze", "ant-maze") for name, value in _bounds()],
+    [
+        _case(run, name, value)
+        for run, learner in (("maze", "A2C"), ("point-maze", "TD3"), ("ant-maze", "TD3"))
+        for name, value in _bounds(learner)
+    ],
 )
 def test_an_extreme_number_is_refused_in_one_line_or_goes_its_way(run, name, value, tmp_path):
     script, out = Path(__file__).parent / "extreme.py", tmp_path / "run"

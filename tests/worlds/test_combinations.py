@@ -217,9 +217,8 @@ class _Told:
 def test_an_evaluation_on_the_device_and_one_on_the_host_come_to_the_same():
     longer = dataclasses.replace(ENDING, layout="#####\n#...#\n#.A.#\n#...#\n#####", success_radius=3.0, time_limit=60)
     setup = make_setup(longer, POINT)
-    world = DeviceWorld(longer.on_device(), setup, POINT, Parts(2))
     actors, seeds = _lively(setup, POINT, sure=20.0), np.arange(24)
-    env, keys = longer.on_device().evaluation(), world.keys(Stream.EVAL)
+    env, keys = longer.on_device().evaluation(), run_keys(POINT.seeds, Stream.EVAL)
     starts = jax.vmap(lambda key: jax.vmap(lambda k: env.reset(jax.random.split(k)[0])[0])(jax.random.split(key, 12)))(keys)
     told = _Told(longer.evaluation(), jax.device_get(starts))
     ours = jax.device_get(device.play(keys, actors, episodes=12, env=env, setup=setup))
@@ -242,9 +241,8 @@ def test_an_evaluation_in_a_grid_world_comes_to_the_same_on_the_host(name):
     """With a controller so sure of itself that drawing its actions changes nothing."""
     grid = GRIDS[name]
     setup = make_setup(grid, GRID)
-    world = DeviceWorld(grid, setup, GRID, Parts(2))
     actors = _lively(setup, GRID, sure=1e4)
-    ours = world.evaluate(Parts(2).split(actors), 2, 0)
+    ours = DeviceWorld(grid, setup, GRID, Parts(2)).evaluate(Parts(2).split(actors), 2, 0)
     theirs = host.evaluate(Hosted(grid).evaluation(), jax.device_get(actors), np.arange(4), setup, None)
     assert ours.keys() - theirs.keys() == {"eval/subgoal_within_k"}  # true distances are known on the device only
     for measured, numbers in theirs.items():
