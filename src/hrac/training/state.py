@@ -49,11 +49,11 @@ class Training:
         self._parts = Parts(len(config.seeds))
         self.setup = make_setup(task, traced_part(config))
         self.world = make_world(task, self.setup, config, self._parts)
-        self.runs: list[RunState] = [init_runs(keys, setup=self.setup) for keys in self._parts.split(self.world.agent_keys())]
-        """The runs, in parts."""
         sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, self.world.known) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
         """Where the pairs of each run come from; none if adjacency is not learned."""
+        self.runs: list[RunState] = [init_runs(keys, setup=self.setup) for keys in self._parts.split(self.world.agent_keys())]
+        """The runs, in parts."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
         self._learn_keys = self._keys(Stream.LEARN)
