@@ -152,6 +152,17 @@ def test_without_a_value_term_only_the_adjacency_loss_moves_the_actor(eta, moves
     assert changed is moves
 
 
+def test_without_a_term_the_actor_rests_even_if_its_optimiser_has_momentum():
+    """A weight without anything to weigh is no term."""
+    cfg = CFG._replace(penalty_weight=20.0)
+    batch = _windows(8, 0.0, 5.0, 1.0, True)
+    update = jax.jit(lambda state, with_value: td3.update_actor(state, batch, LINE, None, cfg, with_value)[0], static_argnums=1)
+    moving = update(td3.init(jax.random.key(0), 1, 1, cfg), True)
+    resting = update(moving, False)
+    jax.tree.map(np.testing.assert_array_equal, resting, moving)
+    assert not np.array_equal(update(moving, True).actor.biases[0], moving.actor.biases[0])
+
+
 def test_targets_follow_slowly():
     state = td3.init(jax.random.key(0), 1, 1, CFG)
     after, _ = td3.update(KEY, state, _windows(8, 0.0, 5.0, 1.0, True), LINE, None, CFG)

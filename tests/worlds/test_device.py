@@ -89,6 +89,16 @@ def test_a_restored_world_goes_on_as_if_nothing_had_happened():
     jax.tree.map(np.testing.assert_array_equal, whole, jax.device_get(again.collect(parts, ready, 1)))
 
 
+def test_each_round_has_chance_of_its_own():
+    world, actors = _world()
+    kept, rounds = world.snapshot(), []
+    for index in (0, 0, 1):
+        world.restore(kept)
+        rounds.append(jax.device_get(world.collect([actors], READY, index))[0].trajectory)
+    np.testing.assert_array_equal(rounds[0].action, rounds[1].action)
+    assert not np.array_equal(rounds[0].action, rounds[2].action)
+
+
 def test_a_random_walk_covers_whole_episodes_without_ends():
     world, _ = _world(time_limit=50)
     (walk,) = jax.device_get(world.random_walk(1000))

@@ -143,6 +143,17 @@ def test_random_behaviour_asks_often_whether_to_stop():
     assert len(calls) == 30
 
 
+def test_each_round_has_chance_of_its_own():
+    training = _training()
+    kept, rounds = training.world.snapshot(), []
+    for index in (0, 0, 1):
+        training.world.restore(kept)
+        rounds.append(training.world.collect(training.actors(), np.array([True]), index)[0].trajectory)
+    np.testing.assert_array_equal(rounds[0].action, rounds[1].action)
+    assert not np.array_equal(rounds[0].action, rounds[2].action)
+    assert not np.array_equal(rounds[0].subgoal, rounds[2].subgoal)
+
+
 def test_a_restored_world_goes_on_as_if_nothing_had_happened():
     training, again = _training(seeds=[3, 5]), _training(seeds=[3, 5])
     actors, ready = training.actors(), np.array([True, True])

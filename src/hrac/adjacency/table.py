@@ -71,6 +71,8 @@ class AdjacencyTable:
 
     def cell_of(self, positions: NDArray[np.floating]) -> Cells:
         """The cell around each position: cell c spans [c - 1/2, c + 1/2) cell sizes in each dimension."""
+        if not np.isfinite(positions).all():
+            raise ValueError("positions must be finite to be put into cells")
         return np.floor(np.asarray(positions, dtype=np.float64) / self.cell_size + 0.5).astype(np.int64)
 
     def centre_of(self, cells: Cells) -> NDArray[np.float32]:
@@ -84,8 +86,6 @@ class AdjacencyTable:
         """
         if len(positions) == 0:
             return
-        if not np.isfinite(positions).all():
-            raise ValueError("positions must be finite to be put into cells")
         ids = self._index_of(self.cell_of(positions))
         found = [self.pairs]
         for lag in range(1, min(self.k, len(ids) - 1) + 1):

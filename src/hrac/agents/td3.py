@@ -188,7 +188,8 @@ def update_actor(
     """One gradient step of the actor, with or without its value term; none if no term is left."""
     weights = (settings.penalty_weight, with_value, settings.output_penalty)
     grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, state.critics[0], batch, actions, penalty, *weights)
-    if with_value or settings.penalty_weight > 0 or settings.output_penalty > 0:
+    penalised = penalty is not None and settings.penalty_weight > 0
+    if with_value or penalised or settings.output_penalty > 0:
         actor, actor_opt = descend(_actor_optimiser(settings), grads, state.actor_opt, state.actor)
         state = state._replace(actor=actor, actor_opt=actor_opt)
     return state, metrics

@@ -46,15 +46,15 @@ class Training:
         self._parts = Parts(len(config.seeds))
         self.setup = make_setup(task, traced_part(config))
         self.world = make_world(task, self.setup, config, self._parts)
-        self.runs: list[RunState] = [
-            init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))
-        ]
-        """The runs, in parts."""
         known, goal_dim = self.world.known, self.setup.space.goal_dim
         truth = None if known is None else (known.cells, known.cell_distances)
         sources = [make_source(config.adjacency, config.k, goal_dim, truth) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
         """One source of pairs per run; empty if adjacency is not learned."""
+        self.runs: list[RunState] = [
+            init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))
+        ]
+        """The runs, in parts."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
         self._learn_keys = self._parts.split(run_keys(config.seeds, Stream.LEARN))

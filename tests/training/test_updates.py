@@ -1,0 +1,143 @@
+"""How many updates belong to a round, which runs make them, and with what chance."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hrac.agents import controller, manager
+from hrac.agents.windows import empty_tail
+from hrac.config import replace
+from hrac.envs.grid import Maze
+from hrac.envs.point import PointMaze
+from hrac.experiments import tasks
+from hrac.training import learn, replay
+from hrac.training.state import Training
+from hrac.worlds.make import make_setup
+
+SMALL = {
+    "k": 4,
+    "seeds": (0, 1),
+    "manager.hidden": (8,),
+    "manager.buffer_windows": 200,
+    "manager.start_fraction": 0.1,
+    "manager.batch_size": 8,
+    "controller.hidden": (8,),
+    "adjacency.source": "none",
+    "training.round_env_steps": 40,
+    "training.envs_per_run": 2,
+}
+CORNER = PointMaze(layout="####\n#A.#\n##.#\n####", time_limit=30)
+A2C = replace(tasks.config_for("maze"), SMALL)
+TD3 = replace(tasks.config_for("point-maze"), SMALL | {"controller.batch_size": 8, "controller.buffer_steps": 500})
+HALF = replace(TD3, {"controller.updates_per_env_step": 0.5})
+
+
+def _task(config):
+    return CORNER if config.controller.learner == "td3" else Maze("#####\n#A..#\n###.#\n#G..#\n#####", time_limit=30)
+
+
+def _steps(opt_state):
+    """How many steps an optimiser has made, in each run."""
+    (count,) = (leaf for leaf in jax.tree.leaves(opt_state) if leaf.dtype == jnp.int32)
+    return np.asarray(count).ravel().tolist()
+
+
+def _counts(training):
+    """Steps of the optimisers of each level, in all runs: manager's actor and critics, then the controller's."""
+    counts = []
+    for part in training.runs:
+        low = part.agent.controller
+        own = [low.opt_state] if hasattr(low, "opt_state") else [low.actor_opt, low.critic_opt]
+        counts.append([_steps(state) for state in (part.agent.manager.actor_opt, part.agent.manager.critic_opt, *own)])
+    return [list(itertools.chain(*each)) for each in zip(*counts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("config", "low", "high"), [(A2C, 1, 10), (TD3, 40, 10), (HALF, 20, 5)], ids=["A2C", "TD3", "TD3 half as often"]
+)
+def test_a_round_has_its_updates_and_only_runs_that_are_ready_make_them(config, low, high):
+    """Rounds of 40 steps, k = 4. Windows are stored from the first round on; the second run's are taken away."""
+    training = Training(config, _task(config))
+    training.round()
+    training.round()
+    before = np.array(_counts(training))
+    assert not before.any()  # 20 windows are needed to begin, and a round has ten
+    second = training.runs[1]
+    training.runs[1] = second._replace(windows=second.windows._replace(size=jnp.zeros_like(second.windows.size)))
+    np.testing.assert_array_equal(training.ready(), [True, False])
+    for rounds in (1, 2):
+        training.round()
+        manager_actor, manager_critics, *own = _counts(training)
+        assert manager_actor == manager_critics == [high * rounds, 0]
+        assert own == [[low * rounds, 0]] * len(own)
+
+
+def _run(config):
+    """A new run, what does not change in it, and a round of nothing."""
+    setup = make_setup(_task(config), config)
+    tail = jax.tree.map(lambda leaf: leaf[:, None], empty_tail(setup))  # of one copy
+    return jax.jit(learn.init, static_argnums=1)(jax.random.key(0), setup), setup, tail
+
+
+def test_everything_random_in_a_rounds_learning_has_a_key_of_its_own(monkeypatch):
+    keys = []
+
+    def spy(module, name, place, result):
+        original = getattr(module, name)
+
+        def spying(*arguments):
+            keys.append(jax.random.key_data(arguments[place]).tolist())
+            return original(*arguments) if result is None else result(*arguments)
+
+        monkeypatch.setattr(module, name, spying)
+
+    spy(replay, "sample", 0, None)
+    spy(controller, "learn", 0, lambda key, state, *_: (state, {}))
+    spy(manager, "learn", 0, lambda key, state, *_: (state, {}))
+    run, setup, tail = _run(TD3)
+    learn.learn(jax.random.key(1), run, tail, setup)
+    assert len(keys) == 4  # minibatches of steps and of windows, and the updates of both levels
+    keys.append(jax.random.key_data(jax.random.key(1)).tolist())
+    assert all(first != second for first, second in itertools.combinations(keys, 2))
+
+
+def test_the_manager_learns_with_the_controller_as_it_is_after_the_round(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        controller, "learn", lambda key, state, *_: (jax.tree.map(lambda leaf: leaf + 1, state), {"a": jnp.ones(())})
+    )
+    monkeypatch.setattr(
+        manager,
+        "learn",
+        lambda key, state, low, embedding, *_: (seen.append((low, embedding)), (state, {"b": jnp.ones(())}))[1],
+    )
+    run, setup, tail = _run(TD3)
+    after, metrics = learn.learn(jax.random.key(3), run, tail, setup)
+    ((low, embedding),) = seen
+    np.testing.assert_allclose(low.biases[0], run.agent.controller.actor.biases[0] + 1)
+    np.testing.assert_allclose(after.controller.actor.biases[0], low.biases[0])
+    assert embedding is None
+    assert metrics.keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize("config", [A2C, TD3], ids=["A2C", "TD3"])
+def test_each_round_draws_chance_of_its_own(config):
+    """The same experience learned from in the same round gives the same networks, in another round others."""
+    training = Training(config, _task(config))
+    for _ in range(2):
+        training.round()
+    collected = training.world.collect(training.actors(), np.array([True, True]), 9)[0]
+    copied = jax.tree.map(np.array, training.runs[0])
+    static = {"setup": training.setup, "known": None, "ends_on_success": False, "learning": True}
+
+    def learned(index):
+        runs = jax.tree.map(jnp.array, copied)
+        ready = jnp.array([True])
+        after, _ = learn.learn_runs(training._learn_keys[:1], runs, jnp.asarray(index), ready, collected, **static)
+        return np.asarray(after.agent.manager.actor.weights[0])
+
+    np.testing.assert_array_equal(learned(5), learned(5))
+    assert not np.array_equal(learned(5), learned(6))
