@@ -20,7 +20,8 @@ HAIRPIN = Maze("#####\n#A..#\n###.#\n#G..#\n#####")
 
 
 def _source(name, k=2, known=HAIRPIN, **changes):
-    return make_source(AdjacencyConfig(source=name, **changes), k, 2, known)
+    truth = None if known is None else (known.cells, known.cell_distances)
+    return make_source(AdjacencyConfig(source=name, **changes), k, 2, truth)
 
 
 def _walk(seed=0, episodes=3, steps=12):
@@ -45,7 +46,7 @@ def _labels(source, batches=200, batch_size=16):
 
 
 def test_none_is_no_source():
-    assert make_source(AdjacencyConfig(source="none"), 2, 2, HAIRPIN) is None
+    assert _source("none") is None
 
 
 @pytest.mark.parametrize("name", SOURCES)

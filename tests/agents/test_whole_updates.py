@@ -213,7 +213,7 @@ def test_a_rounds_updates_of_the_controller_are_the_references():
     )
     box = Box((-2.0, -1.0, 0.0), (2.0, 1.0, 1.5))
     setup = Setup(SubgoalSpace(True, (0.0, 0.0), (1.0, 1.0), reach=1.0), box, 4, cfg)
-    settings = controller.settings(cfg)
+    settings = controller.settings(cfg.controller)
     assert settings == Settings((16, 16), 2e-3, 5e-3, 0.2, 0.95, 0.3, 0.0, True, 0.05, 0.5, 0.6, 0.01)
     batches, start, key = _transitions(0, 6, 3, 1.0), _state(1, 6, 3, settings), jax.random.key(7)
     learned, metrics = jax.jit(controller.learn, static_argnames="setup")(key, start, batches, setup=setup)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hrac.agents import controller, manager
-from hrac.agents.windows import empty_tail
 from hrac.config import replace
 from hrac.envs.grid import Maze
 from hrac.envs.point import PointMaze
@@ -66,20 +65,22 @@ def test_a_round_has_its_updates_and_only_runs_that_are_ready_make_them(config, 
     before = np.array(_counts(training))
     assert not before.any()  # 20 windows are needed to begin, and a round has ten
     second = training.runs[1]
-    training.runs[1] = second._replace(windows=second.windows._replace(size=jnp.zeros_like(second.windows.size)))
+    none = jnp.zeros_like(second.replay.window_count)
+    training.runs[1] = second._replace(replay=second.replay._replace(window_count=none))
     np.testing.assert_array_equal(training.ready(), [True, False])
     for rounds in (1, 2):
         training.round()
         manager_actor, manager_critics, *own = _counts(training)
-        assert manager_actor == manager_critics == [high * rounds, 0]
+        assert manager_critics == [high * rounds, 0]
+        # Without an adjacency term the actor has nothing to do where it has no value term.
+        assert manager_actor == [high * rounds // config.manager.value_every_gradient_steps, 0]
         assert own == [[low * rounds, 0]] * len(own)
 
 
 def _run(config):
-    """A new run, what does not change in it, and a round of nothing."""
+    """A new run, and what does not change in it."""
     setup = make_setup(_task(config), config)
-    tail = jax.tree.map(lambda leaf: leaf[:, None], empty_tail(setup))  # of one copy
-    return jax.jit(learn.init, static_argnums=1)(jax.random.key(0), setup), setup, tail
+    return jax.jit(learn.init, static_argnums=1)(jax.random.key(0), setup), setup
 
 
 def test_everything_random_in_a_rounds_learning_has_a_key_of_its_own(monkeypatch):
@@ -94,11 +95,12 @@ def test_everything_random_in_a_rounds_learning_has_a_key_of_its_own(monkeypatch
 
         monkeypatch.setattr(module, name, spying)
 
-    spy(replay, "sample", 0, None)
+    spy(replay, "sample_steps", 0, None)
+    spy(replay, "sample_windows", 0, None)
     spy(controller, "learn", 0, lambda key, state, *_: (state, {}))
     spy(manager, "learn", 0, lambda key, state, *_: (state, {}))
-    run, setup, tail = _run(TD3)
-    learn.learn(jax.random.key(1), run, tail, setup)
+    run, setup = _run(TD3)
+    learn.learn(jax.random.key(1), run, setup)
     assert len(keys) == 4  # minibatches of steps and of windows, and the updates of both levels
     keys.append(jax.random.key_data(jax.random.key(1)).tolist())
     assert all(first != second for first, second in itertools.combinations(keys, 2))
@@ -114,8 +116,8 @@ def test_the_manager_learns_with_the_controller_as_it_is_after_the_round(monkeyp
         "learn",
         lambda key, state, low, embedding, *_: (seen.append((low, embedding)), (state, {"b": jnp.ones(())}))[1],
     )
-    run, setup, tail = _run(TD3)
-    after, metrics = learn.learn(jax.random.key(3), run, tail, setup)
+    run, setup = _run(TD3)
+    after, metrics = learn.learn(jax.random.key(3), run, setup)
     ((low, embedding),) = seen
     np.testing.assert_allclose(low.biases[0], run.agent.controller.actor.biases[0] + 1)
     np.testing.assert_allclose(after.controller.actor.biases[0], low.biases[0])
@@ -136,7 +138,7 @@ def test_each_round_draws_chance_of_its_own(config):
     def learned(index):
         runs = jax.tree.map(jnp.array, copied)
         ready = jnp.array([True])
-        after, _ = learn.learn_runs(training._learn_keys[:1], runs, jnp.asarray(index), ready, collected, **static)
+        after, _ = learn.learn_runs(training._learn_keys[0], runs, jnp.asarray(index), ready, collected, **static)
         return np.asarray(after.agent.manager.actor.weights[0])
 
     np.testing.assert_array_equal(learned(5), learned(5))
