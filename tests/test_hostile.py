@@ -143,12 +143,12 @@ def test_a_whole_policy_with_other_content_is_one_line(run, change, capsys):
         lambda arrays, facts: (arrays, facts | {"metrics_bytes": "x"}),
         lambda arrays, facts: (arrays, facts | {"config": []}),
         lambda arrays, facts: ({}, facts),
-        lambda arrays, facts: ({name: array for name, array in arrays.items() if "table" not in name}, facts),
+        lambda arrays, facts: ({name: array for name, array in arrays.items() if "source" not in name}, facts),
         lambda arrays, facts: ({name: array for name, array in arrays.items() if "agent" not in name}, facts),
-        lambda arrays, facts: (arrays | {"table/0/cells": np.zeros(3)}, facts),
-        lambda arrays, facts: (arrays | {"table/0/cells": np.zeros((3, 5), np.int64)}, facts),
-        lambda arrays, facts: (arrays | {"table/0/pairs": np.full(3, 2**40)}, facts),
-        lambda arrays, facts: (arrays | {"table/0/pairs": np.zeros((3, 3))}, facts),
+        lambda arrays, facts: (arrays | {"source/0/cells": np.zeros(3)}, facts),
+        lambda arrays, facts: (arrays | {"source/0/cells": np.zeros((3, 5), np.int64)}, facts),
+        lambda arrays, facts: (arrays | {"source/0/pairs": np.full(3, 2**40)}, facts),
+        lambda arrays, facts: (arrays | {"source/0/pairs": np.zeros((3, 3))}, facts),
     ],
 )
 def test_a_whole_checkpoint_with_other_content_is_one_line_and_nothing_is_touched(run, change):
