@@ -217,7 +217,7 @@ class _Told:
 def test_an_evaluation_on_the_device_and_one_on_the_host_come_to_the_same():
     longer = dataclasses.replace(ENDING, layout="#####\n#...#\n#.A.#\n#...#\n#####", success_radius=3.0, time_limit=60)
     setup = make_setup(longer, POINT)
-    actors, seeds = _lively(setup, POINT, sure=20.0), np.arange(24)
+    actors, seeds = _lively(setup, POINT, sure=6.0), np.arange(24)
     env, keys = longer.on_device().evaluation(), run_keys(POINT.seeds, Stream.EVAL)
     starts = jax.vmap(lambda key: jax.vmap(lambda k: env.reset(jax.random.split(k)[0])[0])(jax.random.split(key, 12)))(keys)
     told = _Told(longer.evaluation(), jax.device_get(starts))
