@@ -48,6 +48,10 @@ def too_far(embedding: MLP, setup: Setup) -> Penalty:
     return penalty
 
 
+Drawn = tuple[Array, Window]
+"""Random keys and minibatches."""
+
+
 def learn(
     key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: MLP | None, batches: Window, setup: Setup
 ) -> tuple[TD3State, Metrics]:
@@ -58,24 +62,34 @@ def learn(
     cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
     penalty = None if embedding is None else too_far(embedding, setup)
 
-    def one_update(manager: TD3State, drawn: tuple[Array, Array, Window]) -> tuple[TD3State, Metrics]:
-        key, index, batch = drawn
+    def one_update(manager: TD3State, drawn: Drawn, with_value: bool) -> tuple[TD3State, Metrics]:
+        key, batch = drawn
         key_draw, key_update = jax.random.split(key)
         window, metrics = batch.whole, {}
         if cfg.correction_candidates > 0:
             corrected = correct(draw_candidates(key_draw, batch, setup), controller, batch, setup)
             metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))
             window = window._replace(action=corrected)
-        update = lambda with_value: td3.update(  # noqa: E731
-            key_update, manager, window, setup.space, penalty, settings(setup.cfg), with_value
-        )
-        if every == 1:
-            manager, numbers = update(True)
-        else:
-            manager, numbers = jax.lax.cond(index % every == 0, lambda: update(True), lambda: update(False))
+        manager, numbers = td3.update(key_update, manager, window, setup.space, penalty, settings(setup.cfg), with_value)
         return manager, metrics | numbers
 
-    count = len(batches.inside)
-    manager, metrics = jax.lax.scan(one_update, manager, (jax.random.split(key, count), jnp.arange(count), batches))
+    def group(manager: TD3State, drawn: Drawn) -> tuple[TD3State, Metrics]:
+        """An update with the value term, then those without: a `cond` in each update would be slower."""
+        first, others = jax.tree.map(lambda leaf: leaf[0], drawn), jax.tree.map(lambda leaf: leaf[1:], drawn)
+        manager, once = one_update(manager, first, True)
+        if len(drawn[0]) == 1:
+            return manager, jax.tree.map(lambda number: number[None], once)
+        manager, metrics = jax.lax.scan(lambda state, each: one_update(state, each, False), manager, others)
+        return manager, jax.tree.map(lambda one, more: jnp.append(more, one), once, metrics)
+
+    drawn = (jax.random.split(key, len(batches.inside)), batches)
+    every = min(every, len(batches.inside))
+    whole = len(batches.inside) // every * every
+    grouped = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, every, *leaf.shape[1:]), drawn)
+    manager, metrics = jax.lax.scan(group, manager, grouped)
+    metrics = jax.tree.map(jnp.ravel, metrics)
+    if whole < len(batches.inside):
+        manager, last = group(manager, jax.tree.map(lambda leaf: leaf[whole:], drawn))
+        metrics = jax.tree.map(jnp.append, metrics, last)
     names = {"penalty": "too_far"}  # how far subgoals leave the k-step region
     return manager, {f"manager/{names.get(name, name)}": jnp.mean(numbers) for name, numbers in metrics.items()}

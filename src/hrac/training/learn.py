@@ -1,7 +1,7 @@
 """The state of a run on the device, and the program that stores a round and learns from it, mapped over runs."""
 
 import functools
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from hrac.agents.windows import controller_steps, controller_transitions, intrin
 from hrac.compiled import jit_learner
 from hrac.envs.base import KnownDistances
 from hrac.runs import over_runs
-from hrac.settings import TD3
+from hrac.settings import A2C, TD3
 from hrac.training import replay
 from hrac.training.replay import Replay
 from hrac.worlds.base import Collected
@@ -86,6 +86,9 @@ def acting_metrics(
     return means
 
 
+LearnedRuns = tuple[RunState, dict[str, Mean]]
+
+
 # Compiled and mapped over runs. Static arguments are constants of the program.
 
 
@@ -95,8 +98,7 @@ def init_runs(keys: Key[Array, " runs"], *, setup: Setup) -> RunState:
     return over_runs(lambda key: init(key, setup), keys)
 
 
-@functools.partial(jit_learner, static_argnames=("learning", "setup", "known", "ends_on_success"), donate_argnums=1)
-def learn_runs(
+def _learn_runs(
     keys: Key[Array, " runs"],
     runs: RunState,
     index: Array,
@@ -107,8 +109,8 @@ def learn_runs(
     setup: Setup,
     known: KnownDistances | None,
     ends_on_success: bool,
-) -> tuple[RunState, dict[str, Mean]]:
-    """Store a round; if `learning`, the runs that are ready make its updates. `index` is the number of the round."""
+) -> LearnedRuns:
+    """See `learn_runs`."""
 
     def one_run(key: PRNGKeyArray, run: RunState, ready: Array, collected: Collected) -> tuple[RunState, dict[str, Mean]]:
         metrics = acting_metrics(collected, run.agent, setup, known, ends_on_success)
@@ -122,6 +124,19 @@ def learn_runs(
         return run._replace(agent=agent), metrics | {name: (weight * value, weight) for name, value in numbers.items()}
 
     return over_runs(one_run, keys, runs, ready, collected)
+
+
+_STATIC: dict[str, Any] = {"static_argnames": ("learning", "setup", "known", "ends_on_success"), "donate_argnums": 1}
+_BY_LEARNER = {A2C: jax.jit(_learn_runs, **_STATIC), TD3: jit_learner(_learn_runs, **_STATIC)}
+"""On a CPU each of the two is fastest with another library for matrix products."""
+
+
+def learn_runs(keys: Key[Array, " runs"], runs: RunState, *arguments: Any, setup: Setup, **named: Any) -> LearnedRuns:
+    """Store a round; if `learning`, the runs that are ready make its updates.
+
+    The arguments are the number of the round, which runs are ready, and what was collected; `runs` is used up.
+    """
+    return _BY_LEARNER[type(setup.cfg.controller)](keys, runs, *arguments, setup=setup, **named)
 
 
 @functools.partial(jax.jit, static_argnames=("threshold",))

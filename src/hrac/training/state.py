@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -94,7 +94,7 @@ class Training:
             collected = self.world.collect(actors, ready, index)
         if self.config.training.overlap:
             self._older = jax.device_get(self.actors())  # this waits for learning that the device did during the round
-        static = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
+        static: dict[str, Any] = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
         results = [
             learn_runs(keys, runs, jnp.asarray(index), *jax.device_put((flags, part)), learning=bool(flags.any()), **static)
             for keys, runs, flags, part in zip(self._learn_keys, self.runs, self._parts.split(ready), collected, strict=True)
