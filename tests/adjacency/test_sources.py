@@ -1,7 +1,6 @@
 """Where pairs come from: explored cells, true distances, stored trajectories, or nowhere."""
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -19,9 +18,11 @@ HAIRPIN = Maze("#####\n#A..#\n###.#\n#G..#\n#####")
 """Seven cells in a row, bent around a wall: (1, 1) to (3, 1)."""
 
 
-def _source(name, k=2, known=HAIRPIN, **changes):
-    truth = None if known is None else (known.cells, known.cell_distances)
-    return make_source(AdjacencyConfig(source=name, **changes), k, 2, truth)
+TRUTH = (HAIRPIN.cells, HAIRPIN.cell_distances)
+
+
+def _source(name, k=2, truth=TRUTH):
+    return make_source(AdjacencyConfig(source=name), k, 2, truth)
 
 
 def _walk(seed=0, episodes=3, steps=12):
@@ -59,7 +60,7 @@ def test_each_source_is_made_by_its_name(name):
 
 def test_an_oracle_needs_a_task_that_knows_its_distances():
     with pytest.raises(ConfigError, match=r"adjacency\.source must be .*, got 'oracle': this task does not know"):
-        _source("oracle", known=None)
+        _source("oracle", truth=None)
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
@@ -84,17 +85,10 @@ def test_experience_adds_nothing_to_what_an_oracle_knows():
         np.testing.assert_array_equal(array, before[name])
 
 
-class OneWay(NamedTuple):
-    """Places between which ways need not lead back."""
-
-    cells: np.ndarray
-    cell_distances: np.ndarray
-
-
 def test_places_are_adjacent_if_either_can_be_reached_from_the_other():
     """From 0 to 1 and from 1 to 2 in one step; there is no way back (-1), and from 0 to 2 it takes two."""
-    known = OneWay(np.array([[0.0], [1.0], [2.0]]), np.array([[0, 1, 2], [-1, 0, 1], [-1, -1, 0]]))
-    table = AdjacencyTable.from_distances(1, 1.0, known.cells, known.cell_distances)
+    steps = np.array([[0, 1, 2], [-1, 0, 1], [-1, -1, 0]])
+    table = AdjacencyTable.from_distances(1, 1.0, np.array([[0.0], [1.0], [2.0]]), steps)
     i, j = np.array([0, 1, 1, 2, 0, 2]), np.array([1, 0, 2, 1, 2, 0])
     assert table.adjacent(i, j).tolist() == [True, True, True, True, False, False]
 
@@ -168,12 +162,13 @@ def test_pairs_that_no_episode_is_long_enough_for_have_no_weight(lengths, near, 
         assert ((apart >= 1) & (apart <= 2)).all()
 
 
-def test_stored_trajectories_are_not_joined_to_later_ones():
-    """Both come with episodes numbered from 0 (or from 5): the second's are others."""
+@pytest.mark.parametrize("number", [0, 5])
+def test_stored_trajectories_are_not_joined_to_later_ones(number):
+    """However the episodes of later ones are numbered."""
     source = Trajectories(2, 1, CFG)
     source.extend(*_places(9, 9))
     positions, episodes = _places(9, 9)
-    source.extend(positions + 100, episodes + 5)
+    source.extend(positions + 100, episodes + number)
     drawn = source.pairs().draw(np.random.default_rng(0), 200, 8)
     np.testing.assert_array_equal(drawn.first > 50, drawn.second > 50)
     assert {0.0, 100.0} == set(drawn.first[~drawn.adjacent].ravel().tolist())

@@ -8,6 +8,9 @@ from hrac.nets import MLP
 from hrac.settings import A2C
 
 CFG = A2C(hidden=(32,), learning_rate=3e-3)
+INIT = jax.jit(a2c.init, static_argnums=(1, 2, 3))
+LOSS = jax.jit(a2c.loss, static_argnums=2)
+RETURNS = jax.jit(a2c.returns_to_window_end, static_argnums=(2, 3))
 
 
 def test_returns_stop_at_the_windows_end():
@@ -15,7 +18,7 @@ def test_returns_stop_at_the_windows_end():
     last = jnp.array([False, False, True, False, True, False])
     # 0 + .5 (1 + .5 * 0) | 1 + .5 * 0 | 0 || 2 + .5 * 0 | 0 || 4, cut off
     expected = [0.5, 1.0, 0.0, 2.0, 0.0, 4.0]
-    np.testing.assert_allclose(a2c.returns_to_window_end(rewards, last, 0.5, 3), expected)
+    np.testing.assert_allclose(RETURNS(rewards, last, 0.5, 3), expected)
 
 
 def test_returns_equal_the_recursion():
@@ -29,7 +32,7 @@ def test_returns_equal_the_recursion():
     expected = np.zeros(steps)
     for t in reversed(range(steps)):
         expected[t] = rewards[t] + (0.0 if last[t] else discount * expected[t + 1])
-    ours = a2c.returns_to_window_end(jnp.asarray(rewards), jnp.asarray(last), discount, k)
+    ours = RETURNS(jnp.asarray(rewards), jnp.asarray(last), discount, k)
     np.testing.assert_allclose(ours, expected, rtol=1e-5)
 
 
@@ -49,7 +52,7 @@ def test_loss_by_hand():
     )
     policy = (-0.5 * np.log(0.75) + 0.5 * np.log(0.25)) / 2
     value, entropy = 0.25, -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
-    loss, metrics = a2c.loss(networks, steps, A2C(entropy_weight=0.01))
+    loss, metrics = LOSS(networks, steps, A2C(entropy_weight=0.01))
     np.testing.assert_allclose(loss, policy + value - 0.01 * entropy, rtol=1e-5)
     np.testing.assert_allclose(metrics["controller/entropy"], entropy, rtol=1e-5)
 
@@ -57,12 +60,12 @@ def test_loss_by_hand():
 def test_the_value_is_not_trained_through_the_policy_term():
     networks = (_constant([0.0, 1.0]), _constant([0.5]))
     steps = ControllerStep(jnp.zeros((1, 3)), jnp.array([0]), jnp.array([1.0]), jnp.array([True]))
-    gradient = jax.grad(lambda n: a2c.loss(n, steps, CFG)[0])(networks)
+    gradient = jax.grad(lambda n: LOSS(n, steps, CFG)[0])(networks)
     np.testing.assert_allclose(gradient[1].biases[0], [-2 * 0.5])  # d (R - V)^2 / dV alone
 
 
 def test_no_valid_step_means_no_gradient():
-    state = a2c.init(jax.random.key(0), 3, 2, CFG)
+    state = INIT(jax.random.key(0), 3, 2, CFG)
     steps = ControllerStep(jnp.ones((4, 3)), jnp.zeros(4, jnp.int32), jnp.ones(4), jnp.zeros(4, bool))
     after, _ = jax.jit(a2c.update, static_argnums=2)(state, steps, CFG)
     for old, new in zip(
@@ -86,7 +89,7 @@ def test_probe_the_right_action_depends_on_the_subgoal():
     def train(state, key):
         return jax.lax.scan(lambda s, k: (a2c.update(s, batch(k, s.actor), CFG)[0], None), state, jax.random.split(key, 600))[0]
 
-    state = train(a2c.init(jax.random.key(0), 3, 2, CFG), jax.random.key(1))
+    state = train(INIT(jax.random.key(0), 3, 2, CFG), jax.random.key(1))
     for goal, best in ((1.0, 1), (-1.0, 0)):
         seen = jnp.array([0.0, 0.0, goal])
         probability = jax.nn.softmax(state.actor(seen))[best]

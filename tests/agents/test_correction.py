@@ -17,6 +17,7 @@ ANT = Setup(
     SubgoalSpace(True, (-4.0, -4.0), (20.0, 20.0), reach=10.0, sees_position=False), Box((-30.0,) * 8, (30.0,) * 8), 30, CONFIG
 )
 LINE = Setup(SubgoalSpace(True, (0.0,), (10.0,), reach=5.0), Box((-1.0,), (1.0,)), 1, CONFIG)
+CORRECT = jax.jit(correction.correct, static_argnums=3)
 
 
 def test_the_correction_chooses_what_the_published_code_chooses(golden):
@@ -34,7 +35,7 @@ def test_the_correction_chooses_what_the_published_code_chooses(golden):
     actions = jnp.asarray(data["actions"], jnp.float32)
     windows = Window(whole, states[:, :-1], actions, jnp.ones(actions.shape[:2], bool))
     draws = jnp.asarray(data["random_candidates"], jnp.float32)
-    chosen = correction.correct(draws, controller, windows, ANT)
+    chosen = CORRECT(draws, controller, windows, ANT)
     np.testing.assert_allclose(chosen, data["chosen"], rtol=1e-5, atol=1e-5)
 
 
@@ -58,7 +59,7 @@ def test_the_correction_looks_only_at_the_steps_there_were():
     drawn: tanh -3, so 0.0), and of the first two: stored 0.001 + 0.041, drawn 3.1 + 3.7: the stored one wins.
     """
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), _line_window(False), _line_window(True))
-    chosen = correction.correct(jnp.full((2, 1, 1), -1.0), _follow, both, LINE)
+    chosen = CORRECT(jnp.full((2, 1, 1), -1.0), _follow, both, LINE)
     np.testing.assert_array_equal(chosen, [[3.0], [2.0]])
 
 

@@ -13,6 +13,8 @@ from hrac.nets import MLP
 LINE = SubgoalSpace(False, (0.0,), (10.0,))
 CFG = Settings(hidden=(32,), actor_learning_rate=1e-2, critic_learning_rate=1e-2, soft_update_rate=0.05, discount=0.99)
 KEY = jax.random.key(7)
+INIT = jax.jit(td3.init, static_argnums=(1, 2, 3))
+UPDATE_ACTOR = jax.jit(td3.update_actor, static_argnums=(2, 3, 4, 5))
 
 
 def _beyond(hinge):
@@ -30,7 +32,7 @@ def _windows(n, obs, subgoal, reward, bootstrap):
 
 
 def _state(q1, q2, target_q1, target_q2):
-    state = td3.init(jax.random.key(0), 1, 1, CFG)
+    state = INIT(jax.random.key(0), 1, 1, CFG)
     return state._replace(
         critics=(_constant(2, q1), _constant(2, q2)), target_critics=(_constant(2, target_q1), _constant(2, target_q2))
     )
@@ -81,8 +83,8 @@ def test_the_output_penalty_by_hand():
 
 def test_the_output_penalty_alone_draws_the_output_towards_zero():
     cfg = CFG._replace(output_penalty=1.0)
-    batch, before = _windows(8, 1.0, 5.0, 1.0, True), td3.init(jax.random.key(0), 1, 1, cfg)
-    after, _ = td3.update_actor(before, batch, LINE, None, cfg, False)
+    batch, before = _windows(8, 1.0, 5.0, 1.0, True), INIT(jax.random.key(0), 1, 1, cfg)
+    after, _ = UPDATE_ACTOR(before, batch, LINE, None, cfg, False)
     assert td3.squared_output(after.actor, batch.obs) < td3.squared_output(before.actor, batch.obs)
 
 
@@ -97,7 +99,7 @@ def _train(cfg, make_batch, updates=800, value_every=1, penalty=None):
         return jax.lax.scan(some, state, keys)[0]
 
     keys = jax.random.split(jax.random.key(1), (updates // value_every, value_every))
-    return run(td3.init(jax.random.key(0), 1, 1, cfg), keys)
+    return run(INIT(jax.random.key(0), 1, 1, cfg), keys)
 
 
 def _bandit(key):
@@ -143,9 +145,9 @@ def test_probe_two_states_the_value_is_carried_back_with_the_discount():
 @pytest.mark.parametrize(("eta", "moves"), [(0.0, False), (20.0, True)])
 def test_without_a_value_term_only_the_adjacency_loss_moves_the_actor(eta, moves):
     cfg = CFG._replace(penalty_weight=eta)
-    state = td3.init(jax.random.key(0), 1, 1, cfg)
+    state = INIT(jax.random.key(0), 1, 1, cfg)
     batch = _windows(8, 0.0, 5.0, 1.0, True)
-    after, _ = td3.update_actor(state, batch, LINE, _beyond(1.0), cfg, False)
+    after, _ = UPDATE_ACTOR(state, batch, LINE, _beyond(1.0), cfg, False)
     changed = any(
         not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(state.actor), jax.tree.leaves(after.actor), strict=True)
     )
@@ -156,16 +158,17 @@ def test_without_a_term_the_actor_rests_even_if_its_optimiser_has_momentum():
     """A weight without anything to weigh is no term."""
     cfg = CFG._replace(penalty_weight=20.0)
     batch = _windows(8, 0.0, 5.0, 1.0, True)
-    update = jax.jit(lambda state, with_value: td3.update_actor(state, batch, LINE, None, cfg, with_value)[0], static_argnums=1)
-    moving = update(td3.init(jax.random.key(0), 1, 1, cfg), True)
+    update = lambda state, with_value: UPDATE_ACTOR(state, batch, LINE, None, cfg, with_value)[0]  # noqa: E731
+    moving = update(INIT(jax.random.key(0), 1, 1, cfg), True)
     resting = update(moving, False)
     jax.tree.map(np.testing.assert_array_equal, resting, moving)
     assert not np.array_equal(update(moving, True).actor.biases[0], moving.actor.biases[0])
 
 
 def test_targets_follow_slowly():
-    state = td3.init(jax.random.key(0), 1, 1, CFG)
-    after, _ = td3.update(KEY, state, _windows(8, 0.0, 5.0, 1.0, True), LINE, None, CFG)
+    state = INIT(jax.random.key(0), 1, 1, CFG)
+    update = jax.jit(td3.update, static_argnums=(3, 4, 5))
+    after, _ = update(KEY, state, _windows(8, 0.0, 5.0, 1.0, True), LINE, None, CFG)
     old, new, slow = state.target_critics[0].biases[0], after.critics[0].biases[0], after.target_critics[0].biases[0]
     np.testing.assert_allclose(slow, 0.95 * old + 0.05 * new, rtol=1e-5)
 
@@ -189,7 +192,8 @@ def test_noise_on_the_slow_actor_is_clipped_to_the_range(noise, expected):
 def test_weight_decay_is_added_to_the_gradient():
     """Adam's first step is lr * sign(gradient): without an error only the decay is left, and shrinks the weights."""
     cfg = CFG._replace(critic_weight_decay=1e-4, discount=0.0)
-    state = td3.init(jax.random.key(0), 1, 1, cfg)._replace(critics=(_constant(2, 1.0), _constant(2, 1.0)))
+    state = INIT(jax.random.key(0), 1, 1, cfg)._replace(critics=(_constant(2, 1.0), _constant(2, 1.0)))
     state = state._replace(critic_opt=td3._critic_optimiser(cfg).init(state.critics))
-    after, _ = td3.update_critics(KEY, state, _windows(4, 0.0, 0.0, 1.0, True), LINE, cfg)
+    update = jax.jit(td3.update_critics, static_argnums=(3, 4))
+    after, _ = update(KEY, state, _windows(4, 0.0, 0.0, 1.0, True), LINE, cfg)
     np.testing.assert_allclose(after.critics[0].biases[0], [1.0 - 1e-2], rtol=1e-4)

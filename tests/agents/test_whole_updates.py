@@ -178,7 +178,8 @@ def _assert_same_networks(state, reference, start):
 
 def _state(seed, obs_dim, action_dim, settings):
     """Untrained networks, with slow copies of their own so that they cannot be mistaken for the fast ones."""
-    state, other = (td3.init(key, obs_dim, action_dim, settings) for key in jax.random.split(jax.random.key(seed)))
+    init = jax.jit(td3.init, static_argnums=(1, 2, 3))
+    state, other = (init(key, obs_dim, action_dim, settings) for key in jax.random.split(jax.random.key(seed)))
     loud = lambda tree: jax.tree.map(lambda leaf: 3.0 * leaf, tree)  # noqa: E731
     return state._replace(
         actor=loud(state.actor),

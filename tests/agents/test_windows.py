@@ -24,6 +24,7 @@ from hrac.spaces import Box, Discrete
 CFG = configs.replace(Config(), {"k": 3, "training.round_env_steps": 6, "controller.discount": 0.5})
 LINE = SubgoalSpace(False, (0.0,), (20.0,))
 SETUP = Setup(LINE, Discrete(2), 1, CFG)
+STEPS = jax.jit(controller_steps, static_argnums=(1, 2))
 
 
 def _trajectory(ends, rewards, subgoals=None, truncated=False):
@@ -93,7 +94,7 @@ def test_a_window_across_two_rounds_is_learned_from_once_and_whole():
     whole = _trajectory({1}, [1, 2, 4, 8, 16, 32, 64, 128])
     first = _with_tail(jax.tree.map(lambda leaf: leaf[:4], whole))
     second = _with_tail(jax.tree.map(lambda leaf: leaf[4:], whole), jax.tree.map(lambda leaf: leaf[-3:], first))
-    both = (controller_steps(part, LINE, CFG) for part in (first, second))
+    both = (STEPS(part, LINE, CFG) for part in (first, second))
     used = [np.asarray(steps.seen)[np.asarray(steps.valid), 0] for steps in both]
     np.testing.assert_array_equal(used[0], [0, 1])
     np.testing.assert_array_equal(used[1], [2, 3, 4, 5, 6, 7])
@@ -107,7 +108,7 @@ def test_every_step_is_used_exactly_once_over_many_rounds():
     for start in range(0, 60, 6):
         part = _with_tail(jax.tree.map(lambda leaf, s=start: leaf[s : s + 6], whole), tail)
         tail = jax.tree.map(lambda leaf: leaf[-3:], part)
-        steps = controller_steps(part, LINE, CFG)
+        steps = STEPS(part, LINE, CFG)
         used += np.asarray(steps.seen)[np.asarray(steps.valid), 0].tolist()
     assert sorted(used) == list(range(60))
 
@@ -122,7 +123,7 @@ def test_the_intrinsic_reward_is_for_the_subgoal_acted_on():
 
 
 def test_controller_returns_look_only_to_the_windows_end():
-    steps = controller_steps(_with_tail(_trajectory({4}, np.zeros(6), subgoals=[3, 3, 3, 5, 5, 6])), LINE, CFG)
+    steps = STEPS(_with_tail(_trajectory({4}, np.zeros(6), subgoals=[3, 3, 3, 5, 5, 6])), LINE, CFG)
     # Rewards 0 0 1 | 0 1 | 1 goes on; discount 1/2.
     np.testing.assert_allclose(np.asarray(steps.ret)[3:8], [0.25, 0.5, 1.0, 0.5, 1.0])
     np.testing.assert_array_equal(np.asarray(steps.valid), [False] * 3 + [True] * 5 + [False])

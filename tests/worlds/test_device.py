@@ -9,6 +9,7 @@ from hrac import config as configs
 from hrac.agents import agent as agents
 from hrac.config import Config
 from hrac.envs.grid import Maze
+from hrac.envs.layout import MOVES
 from hrac.nets import MLP
 from hrac.runs import Parts
 from hrac.worlds import device
@@ -136,3 +137,23 @@ def test_an_evaluation_episode_is_summed_up_to_its_end():
     targets = [np.asarray(world.setup.space.squash(manager(jnp.array([1.0, c])))) for c in (1.0, 4.0)]
     expected = np.linalg.norm(targets[0] - [1, 4]) + np.linalg.norm(targets[1] - [1, 5])
     np.testing.assert_allclose(numbers["eval/subgoal_miss"][0], expected, rtol=1e-5)
+
+
+def test_the_action_that_is_drawn_says_nothing_about_the_one_that_chance_puts_in_its_place():
+    """In a wide room where every action is replaced, with a controller that draws them all alike."""
+    inside = "#" + 18 * "." + "#\n"
+    room = "#" * 20 + "\n" + 8 * inside + "#........A........G#\n" + 9 * inside + "#" * 20
+    env = Maze(room, time_limit=50, random_action_prob=1.0, random_start=True)
+    cfg = configs.replace(Config(), SMALL | {"k": 5, "training.round_env_steps": 4000, "training.envs_per_run": 80})
+    setup = make_setup(env, cfg)
+    world = DeviceWorld(env, setup, cfg, Parts(1))
+    actors = jax.tree.map(lambda leaf: leaf[None], jax.jit(agents.init, static_argnums=1)(jax.random.key(0), setup).actors)
+    actors = actors._replace(controller=jax.tree.map(jnp.zeros_like, actors.controller))
+    (collected,) = world.collect([actors], READY, 0)
+    played = device.play(jax.random.key(1)[None], actors, episodes=80, env=env, setup=setup)
+    for steps in (collected.trajectory, played):
+        chosen, moves = np.asarray(steps.action).ravel(), np.asarray(steps.next_obs - steps.obs).reshape(-1, 2)
+        made = (moves[:, None] == MOVES[None]).all(axis=-1)  # no row where a wall was in the way
+        table = np.array([made[chosen == action].sum(axis=0) for action in range(4)])
+        assert table.sum() > 3000
+        np.testing.assert_allclose(table / table.sum(axis=1, keepdims=True), 0.25, atol=0.07)

@@ -1,6 +1,7 @@
 """The state of a run on the device, and the program that stores a round and learns from it, mapped over runs."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -127,7 +128,10 @@ def _learn_runs(
 
 
 _STATIC: dict[str, Any] = {"static_argnames": ("learning", "setup", "known", "ends_on_success"), "donate_argnums": 1}
-_BY_LEARNER = {A2C: jax.jit(_learn_runs, **_STATIC), TD3: jit_learner(_learn_runs, **_STATIC)}
+_BY_LEARNER: dict[type, Callable[..., LearnedRuns]] = {
+    A2C: jax.jit(_learn_runs, **_STATIC),
+    TD3: jit_learner(_learn_runs, **_STATIC),
+}
 """On a CPU each of the two is fastest with another library for matrix products."""
 
 
