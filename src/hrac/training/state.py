@@ -203,7 +203,7 @@ class Training:
         for seed, source in zip(self.config.seeds, self.sources, strict=False):
             arrays |= {f"source/{seed}/{name}": array for name, array in source.snapshot().items()}
         arrays |= {f"memory/{name}": array for name, array in self.memory.to_arrays().items()}
-        arrays |= {f"sums/{name}": array for name, array in self._sums.items()}
+        arrays |= {f"sums/{name}": array.copy() for name, array in self._sums.items()}
         arrays |= {f"world/{name}": array for name, array in self.world.snapshot().items()}
         return arrays if self._older is None else arrays | checkpoint.flatten(join(self._older), "older")
 
