@@ -203,6 +203,27 @@ def fast(folder: Path) -> None:
     print("| seconds |" + "".join(f" {seconds[step]:.0f} |" for step, _ in shown))
 
 
+def raw_steps() -> None:
+    """Learning before and after one ring of raw steps: each seed's first evaluation above a level, and means over seeds."""
+    before = [read(RESULTS / name, "eval/success") for name in ("point-maze", "point-maze-more")]
+    after = read(CHOICES / "point-maze-raw-steps", "eval/success")
+    points = {"before": np.concatenate([before[0].values, before[1].values[:5]]), "after": after.values}
+    mazes = {"before": RESULTS / "maze", "after": CHOICES / "maze-raw-steps"}
+    print("| | Maze, last ten by seed | first above 5.0 by seed | mean | Point Maze, first at 100 %, mean | success by step |")
+    print("|---|---|---|---|---|---|")
+    for name, folder in mazes.items():
+        maze = read(folder, "eval/return")
+        first = [int(maze.steps[row > 5.0][0]) for row in maze.values]
+        solved_at = [int(after.steps[row >= 1.0][0]) for row in points[name]]
+        shown = {
+            int(step): points[name][:, i].mean() for i, step in enumerate(after.steps) if step in (100_000, 120_000, 150_000)
+        }
+        tens = ", ".join(f"{value:.2f}" for value in maze.values[:, -10:].mean(axis=1))
+        firsts = ", ".join(f"{step:,}" for step in first)
+        success = ", ".join(f"{step:,}: {value:.0%}" for step, value in shown.items())
+        print(f"| {name} | {tens} | {firsts} | {np.mean(first):,.0f} | {np.mean(solved_at):,.0f} | {success} |")
+
+
 if __name__ == "__main__":
     results()
     print()
@@ -218,3 +239,5 @@ if __name__ == "__main__":
     fast(CHOICES / "ant-maze-fast")
     print()
     fast(CHOICES / "ant-maze-fast-200copies")
+    print()
+    raw_steps()
