@@ -133,7 +133,7 @@ def test_values_out_of_range_name_the_field(capsys):
 def test_a_task_has_its_own_settings(monkeypatch):
     seen = []
     monkeypatch.setattr("hrac.api.run", lambda config, out, minutes: seen.append(config))
-    monkeypatch.setattr(cli, "_report", lambda outcome: 0)
+    monkeypatch.setattr(cli.training, "_report", lambda outcome: 0)
     assert cli._main(["train", "key-chest", "--seeds", "2"]) == 0
     assert (seen[0].task, seen[0].seeds, seen[0].manager.buffer_windows) == ("key-chest", (0, 1), 20_000)
 
@@ -217,7 +217,7 @@ def test_a_damaged_policy_is_refused(run, tmp_path):
 def test_short_options_stand_for_their_long_forms(monkeypatch):
     seen = []
     monkeypatch.setattr("hrac.api.run", lambda config, out, minutes: seen.append((config, minutes)))
-    monkeypatch.setattr(cli, "_report", lambda outcome: 0)
+    monkeypatch.setattr(cli.training, "_report", lambda outcome: 0)
     arguments = [
         "train",
         "ant-maze",

@@ -1,0 +1,20 @@
+"""Checks of options that several commands have."""
+
+from pathlib import Path
+
+from hrac.config import ConfigError
+from hrac.folder import files
+
+
+def check_random_seed(option: str, value: int) -> None:
+    """Raise `ConfigError` unless a random seed is in its range."""
+    if not 0 <= value < 2**31:
+        raise ConfigError(f"{option} must be at least 0 and less than 2^31, got {value}")
+
+
+def check_picture(path: Path) -> None:
+    """Raise unless a picture can be written there. Its folder is made."""
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise ConfigError(f"--out must end in .png, .pdf or .svg, got {str(path)!r}")
+    files.refuse_link(path)
+    path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,76 @@
+"""`hrac list` and `hrac bench`: the tasks, and how fast they are."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import tyro
+
+from hrac import config as configs
+from hrac.config import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class ListOptions:
+    """List the tasks with their presets, and the methods."""
+
+
+def list_(arguments: Sequence[str]) -> int:
+    """`hrac list`."""
+    from hrac.experiments.methods import METHODS
+    from hrac.experiments.tasks import TASKS
+
+    tyro.cli(ListOptions, args=arguments, prog="hrac list")
+    width = max(map(len, (*TASKS, *METHODS)))
+    print("tasks")
+    for name, task in TASKS.items():
+        print(f"  {name:<{width}} {task.summary}")
+        print(f"  {'':<{width}} presets: {', '.join(task.presets)}")
+    print("methods")
+    for name, method in METHODS.items():
+        print(f"  {name:<{width}} {method.summary}")
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchOptions:
+    """Measure the speed of training without compilation, and its memory."""
+
+    task: tyro.conf.Positional[str]
+    """A name from `hrac list`."""
+    preset: str = "paper"
+    """As in `hrac train`."""
+    seeds: int = 1
+    """Runs trained at once."""
+    rounds: int = 20
+    """Rounds to measure."""
+    envs_per_run: int | None = None
+    """Copies per seed (default: the preset's)."""
+    env_threads: int | None = None
+    """Environments on the host: threads that step them (default: one per core)."""
+    overlap: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Collect while the device learns; the preset "fast" does so by default."""
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """`hrac bench`."""
+    options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
+    for name in ("seeds", "rounds"):
+        if (value := getattr(options, name)) < 1:
+            raise ConfigError(f"--{name} must be at least 1, got {value}")
+    for line in _bench_lines(options):
+        print(line, flush=True)
+    return 0
+
+
+def _bench_lines(options: BenchOptions) -> Iterator[str]:
+    from hrac.experiments import bench, tasks
+
+    given = {
+        "seeds": configs.seed_range(options.seeds),
+        "training.envs_per_run": options.envs_per_run,
+        "training.env_threads": options.env_threads,
+        "training.overlap": options.overlap or None,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    config = configs.replace(tasks.config_for(options.task, preset=options.preset), changes)
+    return bench.training(config, options.rounds)
