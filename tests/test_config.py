@@ -295,19 +295,21 @@ def test_a_learner_has_no_fields_of_the_other(task, field):
         replace(config_for(task), {field: 1})
 
 
-@pytest.mark.parametrize(
-    "changes", [{"manager.subgoals": "absolute", "manager.subgoal_range": None}, {"controller.learner": "a2c"}]
-)
-def test_the_correction_needs_relative_subgoals_and_td3(changes):
-    message = 'manager.correction_candidates must be 0 unless controller.learner is "td3" and manager.subgoals are "relative"'
+def test_the_correction_needs_relative_subgoals():
+    message = 'manager.correction_candidates must be 0 unless manager.subgoals are "relative", got 10'
     with pytest.raises(ConfigError, match=message):
-        replace(config_for("ant-maze"), changes | {"manager.correction_candidates": 10})
+        replace(config_for("ant-maze"), {"manager.subgoals": "absolute", "manager.subgoal_range": None})
+
+
+def test_a_penalty_for_subgoals_needs_a_judge():
+    message = 'manager.non_adjacent_penalty must be 0 where adjacency.source is "none", because nothing judges then, got 1'
+    with pytest.raises(ConfigError, match=message):
+        replace(config_for("maze", "neg-reward"), {"adjacency.source": "none"})
 
 
 def test_another_learner_begins_with_its_own_defaults():
     config = replace(config_for("ant-maze"), {"controller.learner": "a2c", "controller.entropy_weight": 0.1})
     assert config.controller == A2C(entropy_weight=0.1)
-    assert config.manager.correction_candidates == 0
 
 
 def test_both_learners_may_have_either_kind_of_subgoal_and_reward():

@@ -28,3 +28,12 @@ def test_gumbel_noise_makes_a_draw_of_the_likeliest_choice(xp):
     drawn = np.asarray(Discrete(3).choose(many, xp.asarray(gumbel)))
     np.testing.assert_allclose(np.bincount(drawn) / len(drawn), [0.2, 0.5, 0.3], atol=0.015)
     np.testing.assert_array_equal(Discrete(3).choose(many[:2], None), [1, 1])
+
+
+def test_what_an_output_says_of_an_action_that_was_taken():
+    """Squared distance to tanh(raw) * 2; log(e^1 + e^2 + e^3) - raw = 3.4076 - raw."""
+    box = Box((-2.0, -2.0), (2.0, 2.0))
+    np.testing.assert_allclose(box.mismatch(np.array([[0.0, 0.0]]), np.array([[1.0, 2.0]])), [5.0])
+    for xp in (np, jnp):
+        raw = xp.asarray([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], dtype=xp.float32)
+        np.testing.assert_allclose(Discrete(3).mismatch(raw, xp.asarray([0, 2])), [2.4076, 0.4076], rtol=1e-4)

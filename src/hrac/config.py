@@ -70,9 +70,11 @@ class Config:
         if self.manager.subgoals == "absolute":
             _require(self.manager.subgoal_range is None, "manager.subgoal_range", "None where manager.subgoals are absolute")
         if self.manager.correction_candidates > 0:
-            able = isinstance(self.controller, TD3) and self.manager.subgoals == "relative"
-            allowed = '0 unless controller.learner is "td3" and manager.subgoals are "relative"'
-            _require(able, "manager.correction_candidates", f"{allowed}, got {self.manager.correction_candidates}")
+            allowed = f'0 unless manager.subgoals are "relative", got {self.manager.correction_candidates}'
+            _require(self.manager.subgoals == "relative", "manager.correction_candidates", allowed)
+        if (penalty := self.manager.non_adjacent_penalty) > 0:
+            allowed = f'0 where adjacency.source is "none", because nothing judges then, got {penalty:g}'
+            _require(self.adjacency.source != "none", "manager.non_adjacent_penalty", allowed)
 
     @property
     def controller_updates(self) -> float:
@@ -131,7 +133,7 @@ def replace(config: Config, changes: dict[str, Any]) -> Config:
     """A copy with dotted fields changed, checked again. If the learner changes, its fields have their defaults."""
     learner = changes.get("controller.learner", config.controller.learner)
     if learner != config.controller.learner and learner in LEARNERS:
-        config = dataclasses.replace(config, controller=LEARNERS[learner](), manager=_without_correction(config.manager))
+        config = dataclasses.replace(config, controller=LEARNERS[learner]())
     tree = dataclasses.asdict(config)
     for name, value in changes.items():
         *groups, leaf = name.split(".")
@@ -145,10 +147,6 @@ def replace(config: Config, changes: dict[str, Any]) -> Config:
 
 
 LEARNERS = {"a2c": A2C, "td3": TD3}
-
-
-def _without_correction(manager: ManagerConfig) -> ManagerConfig:
-    return dataclasses.replace(manager, correction_candidates=0)
 
 
 def differences(first: Config, second: Config) -> list[str]:

@@ -41,6 +41,10 @@ class ManagerConfig:
     eta: NonNegative = 20.0
     """Weight of the adjacency loss (Eq. 12; Tables 1 and 2). 0 leaves the manager unconstrained."""
 
+    non_adjacent_penalty: NonNegative = 0.0
+    """Subtracted from the manager's reward for a subgoal that the adjacency network judges not adjacent (paper, NegReward: 1,
+    with `eta` 0). 0: none."""
+
     hinge: Positive = 1.0
     """Embedding distance beyond which a subgoal is penalised (Eq. 13: epsilon_k = 1.0; published code: 1.1)."""
 
@@ -119,7 +123,11 @@ class ControllerSettings:
     """1 within `reach_radius` of the subgoal, else 0; or minus the distance to it (paper, HRAC details: ants)."""
 
     reach_radius: Positive = 0.5
-    """The subgoal is reached within this distance of it in every coordinate (paper, HRAC details)."""
+    """The subgoal is reached within this distance of it (paper, HRAC details: 0.5 on the grid worlds; published code: sqrt(2)
+    on the ants)."""
+
+    reach_measure: Literal["coordinate", "euclidean"] = "coordinate"
+    """How that distance is measured: in each coordinate (grid worlds), or in a straight line (ants)."""
 
     fallen_penalty: NonNegative = 0.0
     """Subtracted from the intrinsic reward of a step that ends with the agent on its back (ours; only ants can fall). 0: a
@@ -138,6 +146,9 @@ class A2C(ControllerSettings):
 
     entropy_weight: NonNegative = 0.01
     """Table 1."""
+
+    hindsight: Fraction = 0.0
+    """Chance that a new subgoal is replaced by a point that was visited earlier in the episode (paper, HRL-HER: 0.2)."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -177,6 +188,10 @@ class TD3(ControllerSettings):
     output_penalty: NonNegative = 0.0
     """Weight of the squared output of the actor before tanh, in the actor's loss (ours). It keeps actions away from the limits,
     where tanh has almost no gradient. 0: none (paper)."""
+
+    hindsight: Fraction = 0.0
+    """Share of the steps in a minibatch whose subgoal is replaced by a point that was reached in the next k steps of the
+    episode (HRL-HER: 0.8, as in the original HER)."""
 
     ends_with_window: bool = False
     """Whether the last step of a subgoal's window is terminal for the controller (published code: on Gather)."""

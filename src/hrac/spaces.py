@@ -33,6 +33,10 @@ class Box(NamedTuple):
         xp, (low, high) = raw.__array_namespace__(), self.bounds(raw)
         return (low + high) / 2 + (high - low) / 2 * xp.tanh(raw)
 
+    def mismatch(self, raw: Float[AnyArray, "*n action"], taken: Float[AnyArray, "*n action"]) -> Float[AnyArray, "*n"]:
+        """How badly a network's output explains an action that was taken: the squared distance."""
+        return raw.__array_namespace__().sum((self.squash(raw) - taken) ** 2, axis=-1)
+
     def choose(self, raw: Float[AnyArray, "*n action"], noise: AnyArray | None) -> Float[AnyArray, "*n action"]:
         """The action, with noise added to it within the range."""
         action = self.squash(raw)
@@ -48,6 +52,13 @@ class Discrete(NamedTuple):
     def outputs(self) -> int:
         """How many numbers a network outputs for an action."""
         return self.choices
+
+    def mismatch(self, raw: Float[AnyArray, "*n action"], taken: Int[AnyArray, "*n"]) -> Float[AnyArray, "*n"]:
+        """How badly a network's output explains an action that was taken: minus the logarithm of its probability."""
+        xp = raw.__array_namespace__()
+        most = xp.max(raw, axis=-1, keepdims=True)
+        total = xp.log(xp.sum(xp.exp(raw - most), axis=-1)) + most[..., 0]
+        return total - xp.take_along_axis(raw, taken[..., None], axis=-1)[..., 0]
 
     def choose(self, raw: Float[AnyArray, "*n action"], noise: AnyArray | None) -> Int[AnyArray, "*n"]:
         """The action. With Gumbel noise on the logits it is a draw from their softmax, without noise the most likely one."""

@@ -10,7 +10,7 @@ from hrac.agents.windows import Window
 from hrac.config import replace
 from hrac.experiments import tasks
 from hrac.nets import MLP
-from hrac.spaces import Box
+from hrac.spaces import Box, Discrete
 
 CONFIG = tasks.config_for("ant-maze")
 ANT = Setup(
@@ -73,3 +73,18 @@ def test_random_candidates_are_spread_by_half_the_range_around_the_displacement(
     clipped = correction.draw_candidates(jax.random.key(0), batch, line)
     assert clipped.max() == 5.0
     assert clipped.min() == -5.0
+
+
+def test_with_discrete_actions_the_most_likely_explanation_is_chosen():
+    """Two actions; the logit of the first is the subgoal as seen from the present position.
+
+    From 0 and 1 the actions were 0 and 1. Minus the log-likelihood of a subgoal g is log(1 + exp(-g)) + log(1 + exp(g - 1)).
+    Stored 3: 0.049 + 2.127 = 2.18. Achieved 2: 0.127 + 1.313 = 1.44. Drawn 0.5: 0.474 + 0.474 = 0.95. Drawn -1: 1.313 + 0.127.
+    """
+    logits = MLP((jnp.array([[0.0, 0.0], [1.0, 0.0]]),), (jnp.zeros(2),))
+    obs = jnp.array([[[0.0], [1.0]]])
+    whole = Transition(obs[:, 0], jnp.array([[3.0]]), jnp.zeros(1), jnp.array([[2.0]]), jnp.ones(1, bool))
+    window = Window(whole, obs, jnp.array([[0, 1]]), jnp.ones((1, 2), bool))
+    discrete = LINE._replace(actions=Discrete(2))
+    np.testing.assert_array_equal(CORRECT(jnp.array([[[0.5], [-1.0]]]), logits, window, discrete), [[0.5]])
+    np.testing.assert_array_equal(CORRECT(jnp.array([[[-3.0], [-1.1]]]), logits, window, discrete), [[2.0]])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hrac.agents.subgoals import SubgoalSpace, reached
+from hrac.settings import A2C, TD3
 
 ABSOLUTE = SubgoalSpace(False, (0.0, 0.0), (12.0, 16.0))
 RELATIVE = SubgoalSpace(True, (0.0, 0.0), (12.0, 16.0))
@@ -65,4 +66,17 @@ def test_the_controller_may_be_shown_where_an_absolute_subgoal_lies():
 
 @pytest.mark.parametrize(("target", "expected"), [([3.5, 4.5], True), ([3.51, 4.0], False), ([3.0, 4.0], True)])
 def test_reached_within_half_a_cell_in_both_coordinates(target, expected):
-    assert bool(reached(jnp.array(target), jnp.array([3.0, 4.0]), 0.5)) is expected
+    assert bool(reached(jnp.array(target), jnp.array([3.0, 4.0]), A2C(reach_radius=0.5))) is expected
+
+
+@pytest.mark.parametrize(("target", "expected"), [([6.0, 8.0], True), ([6.0, 8.01], False), ([8.0, 4.0], True)])
+def test_reached_within_a_circle(target, expected):
+    cfg = TD3(reach_radius=5.0, reach_measure="euclidean")
+    assert bool(reached(jnp.array(target), jnp.array([3.0, 4.0]), cfg)) is expected
+
+
+def test_a_point_as_a_subgoal_stands_for_that_point():
+    point, position = jnp.array([5.0, 5.0]), jnp.array([3.0, 7.0])
+    for space, subgoal in ((ABSOLUTE, [5.0, 5.0]), (RELATIVE, [2.0, -2.0])):
+        np.testing.assert_array_equal(space.towards(point, position), subgoal)
+        np.testing.assert_array_equal(space.target(space.towards(point, position), position), point)

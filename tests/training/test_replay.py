@@ -113,14 +113,14 @@ def test_all_windows_of_one_step_leave_only_the_newest():
 def test_steps_are_drawn_from_the_newest_ones(rounds, newest, expected):
     setup, recorder, ring = _filled(rounds)
     assert replay.places(setup) == 42  # two copies, each 9 times for 6 windows of 3 steps, 6 for a round, and twice k
-    drawn = replay.sample_steps(jax.random.key(2), ring, (2000,), newest)
+    drawn = replay.steps_at(ring, replay.sample_places(jax.random.key(2), ring, (2000,), newest))
     first = recorder.number - expected + 1
     assert set(np.asarray(drawn.obs[:, 0]).tolist()) == {float(n) for n in range(first, recorder.number + 1)}
 
 
 def test_draws_are_uniform_over_steps_and_over_windows():
     _, _, ring = _filled(5)
-    steps = replay.sample_steps(jax.random.key(3), ring, (6000,), 10)
+    steps = replay.steps_at(ring, replay.sample_places(jax.random.key(3), ring, (6000,), 10))
     counts = np.unique(np.asarray(steps.reward), return_counts=True)[1]
     assert counts.min() > 500
     assert counts.max() < 700
@@ -163,3 +163,20 @@ def test_more_steps_than_the_ring_holds_are_refused():
     setup, recorder = _setup(), _Recorder(0)
     with pytest.raises(ValueError, match="48 steps at once do not fit into a ring of 42"):
         replay.extend(replay.create(setup), recorder.round(times=24))
+
+
+@pytest.mark.parametrize("rounds", [1, 4])  # half full, and overwritten
+def test_a_later_step_is_one_of_the_next_ones_of_the_same_episode(rounds):
+    """Against the numbers of the steps: a copy's next step has a number higher by two."""
+    _, recorder, ring = _filled(rounds, end_probability=0.3)
+    ends = {float(w[-1].obs[0]) for w in recorder.windows if w[-1].terminated or w[-1].truncated}
+    place = jnp.repeat(replay.sample_places(jax.random.key(0), ring, (60,), 30), 400)
+    found = replay.later(jax.random.key(1), ring, place, 4, COPIES)
+    start, later = (np.asarray(replay.steps_at(ring, at).obs[:, 0]).reshape(60, 400) for at in (place, found))
+    for number, drawn in zip(start[:, 0], later, strict=True):
+        possible = [number]
+        while len(possible) < 4 and possible[-1] not in ends and possible[-1] + COPIES <= recorder.number:
+            possible.append(possible[-1] + COPIES)
+        values, counts = np.unique(drawn, return_counts=True)
+        np.testing.assert_array_equal(values, possible)
+        np.testing.assert_allclose(counts / 400, 1 / len(possible), atol=0.13)

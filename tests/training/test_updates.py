@@ -99,7 +99,7 @@ def test_everything_random_in_a_rounds_learning_has_a_key_of_its_own(monkeypatch
 
         monkeypatch.setattr(module, name, spying)
 
-    spy(replay, "sample_steps", 0, None)
+    spy(replay, "sample_places", 0, None)
     spy(replay, "sample_windows", 0, None)
     spy(agents, "learn", 0, None)
     spy(controller, "learn", 0, lambda key, state, *_: (state, {}))

@@ -7,7 +7,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from hrac.agents.decide import Setup
 from hrac.agents.windows import Window
 from hrac.nets import MLP
-from hrac.spaces import Box
 
 
 def draw_candidates(key: PRNGKeyArray, batch: Window, setup: Setup) -> Float[Array, "batch candidates goal"]:
@@ -26,10 +25,9 @@ def correct(
     """The subgoals that best explain the actions in windows, given the present controller.
 
     Candidates are the stored subgoal, the displacement achieved, and `draws`. h updates each along the window. The one whose
-    actions come closest to those taken (squared error, summed over the window) is chosen.
+    actions explain those taken best is chosen: by the squared error, or with discrete actions by the likelihood, of the window.
     """
     space, actions = setup.space, setup.actions
-    assert isinstance(actions, Box), "actions are compared by their distance"
     assert space.relative, "h is a sum"
     candidates = jnp.concatenate([batch.whole.action[:, None], _achieved(batch, setup)[:, None], draws], axis=1)
 
@@ -41,8 +39,8 @@ def correct(
     by_candidate = candidates @ controller.weights[0][-space.goal_dim :]
 
     def error(added: Array) -> Array:
-        chosen = actions.squash(controller.after_first(sums + added[:, None]))
-        return jnp.sum(jnp.where(batch.inside[..., None], (chosen - batch.action) ** 2, 0.0), axis=(1, 2))
+        errors = actions.mismatch(controller.after_first(sums + added[:, None]), batch.action)
+        return jnp.sum(jnp.where(batch.inside, errors, 0.0), axis=1)
 
     # A CPU's cache holds the activations of one candidate. An accelerator is faster with all candidates at once.
     at_once = 1 if jax.default_backend() == "cpu" else candidates.shape[1]

@@ -19,6 +19,7 @@ from hrac.adjacency import network
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.nets import MLP
+from hrac.settings import A2C
 from hrac.spaces import Actions, AnyArray
 
 
@@ -30,6 +31,11 @@ class Setup(NamedTuple):
     obs_dim: int
     """Numbers in an observation, including those that only the manager sees."""
     cfg: Config
+
+    @property
+    def remembers(self) -> bool:
+        """Whether points visited in an episode may become subgoals."""
+        return isinstance(self.cfg.controller, A2C) and self.cfg.controller.hindsight > 0
 
 
 class Actors(NamedTuple):
@@ -47,6 +53,10 @@ class SubgoalState(NamedTuple):
     subgoal: Float[AnyArray, "*n goal"]
     clock: Int[AnyArray, "*n"]
     """Steps since the last proposal; at 0 a new subgoal is due."""
+    visited: Float[AnyArray, "*n goal"] | None = None
+    """A random point among those visited in the episode so far, each with the same chance. None: nothing is remembered."""
+    visits: Int[AnyArray, "*n"] | None = None
+    """How many points that is; at 0 the episode has just begun."""
 
 
 class Noise(NamedTuple):
@@ -58,6 +68,8 @@ class Noise(NamedTuple):
     """Added to the manager's subgoal to make candidates."""
     lottery: Float[AnyArray, "*n candidates"]
     """Decides which of the candidates that are judged adjacent is chosen."""
+    hindsight: Float[AnyArray, "*n 2"] | None = None
+    """Between 0 and 1: whether a visited point replaces the subgoal, and whether the present point is kept. None: never."""
 
 
 def decide(
@@ -74,7 +86,14 @@ def decide(
     `action_noise` is added to the action, or to its logits. `noise` explores subgoals, and `ready` says where the manager has
     started to learn. Without these two, subgoals are the manager's, without noise.
     """
-    subgoal = _where_due(state, lambda: propose(actors, obs, setup, noise, ready))
+
+    def proposed() -> AnyArray:
+        subgoal = propose(actors, obs, setup, noise, ready)
+        if noise is None or noise.hindsight is None:
+            return subgoal
+        return in_hindsight(subgoal, state, obs, noise.hindsight, setup)
+
+    subgoal = _where_due(state, proposed)
     raw = actors.controller(setup.space.controller_input(obs, subgoal))
     return subgoal, setup.actions.choose(raw, action_noise)
 
@@ -125,6 +144,20 @@ def judged_adjacent(
     return distance < setup.cfg.adjacency.threshold
 
 
+def in_hindsight(
+    subgoal: Float[AnyArray, "*n goal"],
+    state: SubgoalState,
+    obs: Float[AnyArray, "*n obs"],
+    chance: Float[AnyArray, "*n 2"],
+    setup: Setup,
+) -> Float[AnyArray, "*n goal"]:
+    """The subgoal, or with probability `controller.hindsight` a point that was visited earlier in the episode."""
+    assert state.visits is not None
+    xp = obs.__array_namespace__()
+    replaced = (chance[..., 0] < setup.cfg.controller.hindsight) & (state.visits > 0)
+    return xp.where(replaced[..., None], setup.space.towards(state.visited, setup.space.phi(obs)), subgoal)
+
+
 def carry_on(
     state: SubgoalState,
     obs: Float[AnyArray, "*n obs"],
@@ -135,7 +168,38 @@ def carry_on(
     """The state for the next step: the subgoal as seen from there, and a clock of 0 if the window is over."""
     xp = obs.__array_namespace__()
     subgoal = space.transition(state.subgoal, space.phi(obs), space.phi(next_obs))
-    return SubgoalState(subgoal, xp.where(last, 0, state.clock + 1).astype(state.clock.dtype))
+    return state._replace(subgoal=subgoal, clock=xp.where(last, 0, state.clock + 1).astype(state.clock.dtype))
+
+
+def remember(
+    state: SubgoalState,
+    obs: Float[AnyArray, "*n obs"],
+    done: Bool[AnyArray, "*n"],
+    chance: Float[AnyArray, "*n 2"] | None,
+    space: SubgoalSpace,
+) -> SubgoalState:
+    """The state with the point of a step among those visited, or with none if the episode is over.
+
+    The n-th point of an episode replaces the one that is kept with probability 1/n. So each has the same chance to be kept.
+    """
+    if chance is None:
+        return state
+    assert state.visits is not None
+    xp, visits = obs.__array_namespace__(), state.visits + 1
+    kept = (chance[..., 1] * visits.astype(chance.dtype) < 1.0)[..., None]
+    return state._replace(
+        visited=xp.where(kept, space.phi(obs), state.visited),
+        visits=xp.where(done, 0, visits).astype(state.visits.dtype),
+    )
+
+
+def first_state(like: Float[AnyArray, "*n obs"], setup: Setup) -> SubgoalState:
+    """The state before the first step, for observations `like`."""
+    xp, shape, dtype = like.__array_namespace__(), like.shape[:-1], np.int32
+    points = xp.zeros((*shape, setup.space.goal_dim), dtype=np.float32)
+    if not setup.remembers:
+        return SubgoalState(points, xp.zeros(shape, dtype=dtype))
+    return SubgoalState(points, xp.zeros(shape, dtype=dtype), points, xp.zeros(shape, dtype=dtype))
 
 
 def _where_due(state: SubgoalState, proposed: Callable[[], AnyArray]) -> AnyArray:

@@ -7,8 +7,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from hrac.adjacency import network
 from hrac.agents import td3
 from hrac.agents.correction import correct, draw_candidates
-from hrac.agents.decide import Setup
-from hrac.agents.td3 import Metrics, Penalty, Settings, TD3State
+from hrac.agents.decide import Setup, judged_adjacent
+from hrac.agents.td3 import Metrics, Penalty, Settings, TD3State, Transition
 from hrac.agents.windows import Window
 from hrac.config import Config
 from hrac.nets import MLP
@@ -48,6 +48,12 @@ def too_far(embedding: MLP, setup: Setup) -> Penalty:
     return penalty
 
 
+def non_adjacent_costs(embedding: MLP | None, windows: Transition, setup: Setup) -> Float[Array, "*n"]:
+    """The cost of the subgoals of windows to the manager: the penalty where one is judged not adjacent, else 0."""
+    adjacent = judged_adjacent(embedding, windows.action, setup.space.phi(windows.obs), setup)
+    return jnp.where(adjacent, 0.0, setup.cfg.manager.non_adjacent_penalty)
+
+
 Drawn = tuple[Array, Window]
 """Random keys and minibatches."""
 
@@ -66,6 +72,8 @@ def learn(
         key, batch = drawn
         key_draw, key_update = jax.random.split(key)
         window, metrics = batch.whole, {}
+        if cfg.non_adjacent_penalty > 0:
+            window = window._replace(reward=window.reward - non_adjacent_costs(embedding, window, setup))
         if cfg.correction_candidates > 0:
             corrected = correct(draw_candidates(key_draw, batch, setup), controller, batch, setup)
             metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
+from hrac.settings import ControllerSettings
 from hrac.spaces import AnyArray, Box
 
 
@@ -73,13 +74,17 @@ class SubgoalSpace(NamedTuple):
         within_reach = self.relative and self.reach is not None
         low, high = (self._range if within_reach else self._map).bounds(position)
         point = (low + unit * (high - low)).astype(position.dtype)
-        return point - position if self.relative and not within_reach else point
+        return point if within_reach else self.towards(point, position)
 
     def target(
         self, subgoal: Float[AnyArray, "*#n goal"], position: Float[AnyArray, "*#n goal"]
     ) -> Float[AnyArray, "*#n goal"]:
         """The point of goal space that a subgoal stands for, seen from `position`."""
         return position + subgoal if self.relative else subgoal
+
+    def towards(self, point: Float[AnyArray, "*#n goal"], position: Float[AnyArray, "*#n goal"]) -> Float[AnyArray, "*#n goal"]:
+        """The subgoal that stands for a point of goal space, seen from `position`."""
+        return point - position if self.relative else point
 
     def shown(self, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"]) -> Float[AnyArray, "*n goal"]:
         """The subgoal as the controller sees it."""
@@ -105,10 +110,14 @@ class SubgoalSpace(NamedTuple):
         return subgoal + position - after if self.relative else subgoal
 
 
-def reached(target: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"], radius: float) -> Bool[AnyArray, "*n"]:
-    """Within `radius` of the target in every coordinate: the binary intrinsic reward of the grid worlds."""
+def reached(
+    target: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*n goal"], cfg: ControllerSettings
+) -> Bool[AnyArray, "*n"]:
+    """Near enough to the target, in every coordinate or in a straight line: the binary intrinsic reward."""
     xp = target.__array_namespace__()
-    return xp.all(xp.abs(target - position) <= radius, axis=-1)
+    if cfg.reach_measure == "euclidean":
+        return xp.linalg.norm(target - position, axis=-1) <= cfg.reach_radius
+    return xp.all(xp.abs(target - position) <= cfg.reach_radius, axis=-1)
 
 
 def _sigmoid(x: AnyArray) -> AnyArray:

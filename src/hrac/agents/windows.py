@@ -106,6 +106,14 @@ def controller_transitions(new: Trajectory, space: SubgoalSpace, cfg: Config) ->
     )
 
 
+def with_subgoals(
+    steps: Trajectory, points: Float[Array, "*n goal"], where: Bool[Array, "*n"], space: SubgoalSpace
+) -> Trajectory:
+    """The same steps with these points as subgoals at some of them."""
+    subgoal = space.towards(points, space.phi(steps.obs))
+    return steps._replace(subgoal=jnp.where(where[..., None], subgoal, steps.subgoal))
+
+
 def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
     """1 where a step reached its subgoal, else 0; or minus the distance to the subgoal after the step.
 
@@ -115,7 +123,7 @@ def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) 
     if cfg.controller.intrinsic_reward == "distance":
         rewards = -jnp.linalg.norm(target - after, axis=-1)
     else:
-        rewards = reached(target, after, cfg.controller.reach_radius).astype(jnp.float32)
+        rewards = reached(target, after, cfg.controller).astype(jnp.float32)
     return rewards if cfg.controller.fallen_penalty == 0 else rewards - fall_costs(trajectory, space, cfg)
 
 

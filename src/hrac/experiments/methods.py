@@ -1,5 +1,6 @@
 """The methods: one row per method, with its differences from HRAC."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hrac.config import ConfigError
@@ -9,12 +10,56 @@ class Method(NamedTuple):
     """The meaning of a name after `--method`."""
 
     summary: str
-    settings: dict[str, Any]
-    """Settings in which the method differs from its task."""
+    settings: Mapping[str, Any] = {}
+    """Settings in which the method differs from HRAC on every task."""
+    by_learner: Mapping[str, Mapping[str, Any]] = {}
+    """Further ones, by the controller's learner: discrete actions have "a2c", continuous ones "td3"."""
 
+    def settings_for(self, learner: str) -> dict[str, Any]:
+        """All settings in which the method differs, on tasks whose controller has this learner."""
+        return {**self.settings, **self.by_learner.get(learner, {})}
+
+
+HIRO = {
+    "adjacency.source": "none",
+    "manager.subgoals": "relative",
+    "manager.candidates": 1,
+    "manager.correction_candidates": 10,
+}
+"""No adjacency, directional subgoals, plain exploration noise, off-policy correction."""
 
 METHODS = {
-    "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)", {}),
+    "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
+    "hiro": Method("directional subgoals with off-policy correction, without adjacency", HIRO),
+    "hiro-b": Method(
+        "HIRO with a binary intrinsic reward (on the grid worlds HIRO has it anyway)",
+        HIRO | {"controller.intrinsic_reward": "reached"},
+    ),
+    "hrl-her": Method(
+        "HIRO with hindsight for the controller: points that were reached become subgoals",
+        HIRO,
+        {"a2c": {"controller.hindsight": 0.2}, "td3": {"controller.hindsight": 0.8}},
+    ),
+    "vanilla": Method(
+        "absolute subgoals and a binary intrinsic reward, without adjacency and correction",
+        {
+            "adjacency.source": "none",
+            "manager.subgoals": "absolute",
+            "manager.subgoal_range": None,
+            "manager.candidates": 1,
+            "manager.correction_candidates": 0,
+            "controller.intrinsic_reward": "reached",
+            "controller.sees_position": True,
+        },
+    ),
+    "hrac-o": Method("HRAC with an oracle: the true adjacency, from the environment", {"adjacency.source": "oracle"}),
+    "no-adj": Method(
+        "HRAC without the adjacency matrix: pairs are drawn from stored trajectories", {"adjacency.source": "trajectories"}
+    ),
+    "neg-reward": Method(
+        "HRAC without the adjacency loss: a subgoal that is judged not adjacent costs the manager a reward of 1",
+        {"manager.eta": 0.0, "manager.non_adjacent_penalty": 1.0},
+    ),
 }
 
 

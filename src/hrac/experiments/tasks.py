@@ -1,6 +1,7 @@
 """The tasks: one row per task, with its environment and the paper's settings for it."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -66,6 +67,8 @@ TWO_TD3 = {
     "controller.sees_position": False,
     "controller.discount": 0.95,
     "controller.intrinsic_reward": "distance",
+    "controller.reach_radius": math.sqrt(2.0),
+    "controller.reach_measure": "euclidean",
     "training.total_env_steps": 5_000_000,
     "training.round_env_steps": 400,
     "training.eval_every_env_steps": 100_000,
@@ -101,6 +104,7 @@ POINT_MAZE = TWO_TD3 | {
     "controller.hidden": (64, 64),
     "controller.batch_size": 64,
     "controller.noise_sigma": 0.2,
+    "controller.reach_radius": 0.5,
     "controller.target_noise_sigma": 0.1,
     "controller.target_noise_clip": 0.2,
     "adjacency.pretrain_env_steps": 20_000,
@@ -233,4 +237,6 @@ def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config
     if preset not in row.presets:
         raise ConfigError(f"preset: {task} has no {preset!r}. It has: {', '.join(row.presets)}")
     names = {"task": task, "method": method, "preset": preset}
-    return replace(Config(), names | row.settings | row.presets[preset] | methods.find(method).settings)
+    settings = row.settings | row.presets[preset]
+    differences = methods.find(method).settings_for(settings.get("controller.learner", Config().controller.learner))
+    return replace(Config(), names | settings | differences)

@@ -14,7 +14,14 @@ from hrac.agents.a2c import ControllerStep
 from hrac.agents.agent import AgentState
 from hrac.agents.decide import Setup
 from hrac.agents.td3 import Transition
-from hrac.agents.windows import controller_steps, controller_transitions, intrinsic_rewards, manager_window
+from hrac.agents.windows import (
+    Trajectory,
+    controller_steps,
+    controller_transitions,
+    intrinsic_rewards,
+    manager_window,
+    with_subgoals,
+)
 from hrac.compiled import jit_learner
 from hrac.envs.base import KnownDistances
 from hrac.runs import over_runs
@@ -45,15 +52,28 @@ def learn(key: PRNGKeyArray, run: RunState, setup: Setup) -> tuple[AgentState, d
     key_steps, key_windows, key_learn = jax.random.split(key, 3)
     steps: ControllerStep | Transition
     if isinstance(cfg.controller, TD3):
-        shape = (round(cfg.controller_updates), cfg.controller.batch_size)
-        drawn = replay.sample_steps(key_steps, run.replay, shape, cfg.controller.buffer_steps)
-        steps = controller_transitions(drawn, setup.space, cfg)
+        steps = controller_transitions(_drawn_steps(key_steps, run.replay, setup), setup.space, cfg)
     else:
         trajectory = replay.recent(run.replay, cfg.k + round_steps // copies, copies)
         steps = flat(jax.vmap(lambda t: controller_steps(t, setup.space, cfg), 1, 0)(trajectory))
     shape = (round(cfg.controller_updates / cfg.k), cfg.manager.batch_size)
     windows = manager_window(*replay.sample_windows(key_windows, run.replay, shape, cfg.k, copies), cfg)
     return agents.learn(key_learn, run.agent, steps, windows, setup)
+
+
+def _drawn_steps(key: PRNGKeyArray, stored: Replay, setup: Setup) -> Trajectory:
+    """A round's minibatches of stored steps (updates, batch, ...), a share of them with subgoals in hindsight."""
+    cfg, low = setup.cfg, setup.cfg.controller
+    assert isinstance(low, TD3)
+    key, *more = jax.random.split(key, 3) if low.hindsight > 0 else (key,)
+    place = replay.sample_places(key, stored, (round(cfg.controller_updates), low.batch_size), low.buffer_steps)
+    steps = replay.steps_at(stored, place)
+    if not more:
+        return steps
+    key_later, key_share = more
+    reached = stored.steps.next_obs[replay.later(key_later, stored, place, cfg.k, cfg.training.envs_per_run)]
+    replaced = jax.random.uniform(key_share, place.shape) < low.hindsight
+    return with_subgoals(steps, setup.space.phi(reached), replaced, setup.space)
 
 
 def flat(tree: Tree) -> Tree:

@@ -75,13 +75,30 @@ def recent(replay: Replay, times: int, copies: int) -> Trajectory:
     return jax.tree.map(lambda ring: ring[place].reshape(times, copies, *ring.shape[1:]), replay.steps)
 
 
-def sample_steps(key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], newest: int) -> Trajectory:
-    """Steps drawn uniformly, with replacement, from the `newest` ones, in an array of a shape."""
+def sample_places(key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], newest: int) -> Int[Array, "*n"]:
+    """Places of steps drawn uniformly, with replacement, from the `newest` ones, in an array of a shape."""
     room = len(replay.steps.reward)
     stored = jnp.clip(replay.step_count, 1, min(newest, room))
     age = jax.random.randint(key, shape, 0, stored)
-    place = (replay.step_count - 1 - age) % room
+    return (replay.step_count - 1 - age) % room
+
+
+def steps_at(replay: Replay, place: Int[Array, "*n"]) -> Trajectory:
+    """The steps at some places."""
     return jax.tree.map(lambda ring: ring[place], replay.steps)
+
+
+def later(key: PRNGKeyArray, replay: Replay, place: Int[Array, "*n"], within: int, copies: int) -> Int[Array, "*n"]:
+    """For each place, that of a random step of the same episode among the next `within`, itself included."""
+    room = len(replay.steps.reward)
+    age = (replay.step_count - 1 - place) % room
+    ahead = jnp.arange(within).reshape(*[1] * place.ndim, within)
+    following = (place[..., None] + ahead * copies) % room
+    done = (replay.steps.terminated[following] | replay.steps.truncated[following]).astype(jnp.int32)
+    ends_before = jnp.cumsum(done, axis=-1) - done
+    same_episode = (ends_before == 0) & (ahead <= (age // copies)[..., None])
+    chosen = jax.random.randint(key, place.shape, 0, jnp.sum(same_episode, axis=-1))
+    return (place + chosen * copies) % room
 
 
 def sample_windows(

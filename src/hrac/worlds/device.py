@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 from numpy.typing import NDArray
 
-from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide
+from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, first_state, remember
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import Environment, KnownDistances, State, Step
@@ -99,8 +99,7 @@ def _start(keys: Key[Array, " runs"], *, env: Environment, setup: Setup) -> Roll
 
     def one_run(key: PRNGKeyArray) -> RolloutState:
         state, obs = jax.vmap(env.reset)(jax.random.split(key, copies))
-        hierarchy = SubgoalState(jnp.zeros((copies, setup.space.goal_dim)), jnp.zeros(copies, jnp.int32))
-        return RolloutState(state, obs, hierarchy, jnp.zeros(copies))
+        return RolloutState(state, obs, first_state(obs, setup), jnp.zeros(copies))
 
     return over_runs(one_run, keys)
 
@@ -133,7 +132,8 @@ def _collect(
         done = after.terminated | after.truncated
         last = done | (clock == cfg.k - 1)
         step = Trajectory(state.obs, subgoal, action, after.reward, after.obs, after.terminated, after.truncated, clock, last)
-        hierarchy = carry_on(SubgoalState(subgoal, clock), state.obs, after.obs, last, setup.space)
+        hierarchy = carry_on(state.hierarchy._replace(subgoal=subgoal), state.obs, after.obs, last, setup.space)
+        hierarchy = remember(hierarchy, state.obs, done, noise.hindsight, setup.space)
         env_state, obs = _restart(keys_reset, done, after, env, axes)
         total = state.episode_return + after.reward
         return RolloutState(env_state, obs, hierarchy, jnp.where(done, 0.0, total)), (step, total)
@@ -157,12 +157,13 @@ def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
     goal, copies = setup.space.goal_dim, training.envs_per_run
 
     def propose(key: PRNGKeyArray) -> Noise:
-        key_uniform, key_noise, key_lottery = jax.random.split(key, 3)
+        key_uniform, key_noise, key_lottery, *more = jax.random.split(key, 4 if setup.remembers else 3)
         noisy = jax.vmap(lambda k: jax.random.normal(k, (goal,)))(jax.random.split(key_noise, manager.candidates))
         return Noise(
             first_subgoal=jax.random.uniform(key_uniform, (goal,)),
             subgoals=manager.noise_sigma * noisy,
             lottery=jax.random.uniform(key_lottery, (manager.candidates,)),
+            hindsight=jax.random.uniform(more[0], (2,)) if more else None,
         )
 
     keys = jax.random.split(key, training.round_env_steps // copies)

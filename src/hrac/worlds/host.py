@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide
+from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, first_state, remember
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask, KnownDistances, SimulationError
@@ -62,7 +62,7 @@ class Draws(NamedTuple):
 
     def at(self, time: int) -> tuple[Numbers, Noise]:
         """Those of one step."""
-        return self.action[time], Noise(*(part[time] for part in self.noise))
+        return self.action[time], jax.tree.map(lambda part: part[time], self.noise)
 
 
 class HostWorld:
@@ -78,7 +78,7 @@ class HostWorld:
         first = self.env.reset(seeds=copy_seeds(config.seeds, self.copies, Stream.ACT_COPIES))
         shape = (self.runs, self.copies)
         self.obs: Numbers = observed(self.env, first).reshape(*shape, -1)
-        self.hierarchy = SubgoalState(np.zeros((*shape, setup.space.goal_dim), np.float32), np.zeros(shape, np.int32))
+        self.hierarchy = first_state(self.obs, setup)
         self.total = np.zeros(shape)
         """Reward of the present episodes so far."""
 
@@ -94,7 +94,7 @@ class HostWorld:
             action_noise, noise = draws.at(time)
             subgoal, action = decide(everyone, self.hierarchy, self.obs, self.setup, action_noise, noise, ready)
             with self._naming_the_seed(self.copies):
-                step, totals[:, time] = self._step(subgoal, action)
+                step, totals[:, time] = self._step(subgoal, action, noise)
             steps.append(step)
         trajectory = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *steps)
         return self._parts.split(Collected(trajectory, totals, visited(trajectory, self.setup.space)))
@@ -126,10 +126,11 @@ class HostWorld:
             subgoals = (manager.noise_sigma * rng.standard_normal((*shape, count, goal))).astype(np.float32)
             action = action_noise(rng, (*shape, outputs), self.setup)
             lottery = rng.random((*shape, count), np.float32)
-            drawn.append(Draws(Noise(first_subgoal, subgoals, lottery), action))
+            hindsight = rng.random((*shape, 2), np.float32) if self.setup.remembers else None
+            drawn.append(Draws(Noise(first_subgoal, subgoals, lottery, hindsight), action))
         return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *drawn)
 
-    def _step(self, subgoal: Numbers, action: NDArray[Any]) -> tuple[Trajectory, Numbers]:
+    def _step(self, subgoal: Numbers, action: NDArray[Any], noise: Noise) -> tuple[Trajectory, Numbers]:
         """One step of all copies. Where an episode ended, a new one begins."""
         shape, obs, clock = (self.runs, self.copies), self.obs, self.hierarchy.clock
         after = self.env.step(action.reshape(-1, *action.shape[2:]))
@@ -143,7 +144,8 @@ class HostWorld:
         last = done | (clock == self.config.k - 1)
         self.obs = next_obs.reshape(*shape, -1)
         step = Trajectory(obs, subgoal, action, reward.astype(np.float32), self.obs, terminated, truncated, clock, last)
-        self.hierarchy = carry_on(SubgoalState(subgoal, clock), obs, self.obs, last, self.setup.space)
+        hierarchy = carry_on(self.hierarchy._replace(subgoal=subgoal), obs, self.obs, last, self.setup.space)
+        self.hierarchy = remember(hierarchy, obs, done, noise.hindsight, self.setup.space)
         total = self.total + reward
         self.total = np.where(done, 0.0, total)
         if done.any():
@@ -185,13 +187,13 @@ class HostWorld:
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays."""
         arrays: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total}
-        arrays |= self.hierarchy._asdict()
+        arrays |= {name: array for name, array in self.hierarchy._asdict().items() if array is not None}
         return arrays | {f"env/{name}": array for name, array in self.env.snapshot().items()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Continue exactly from a snapshot."""
         self.obs, self.total = arrays["obs"], arrays["total"]
-        self.hierarchy = SubgoalState(arrays["subgoal"], arrays["clock"])
+        self.hierarchy = SubgoalState(**{name: arrays[name] for name in SubgoalState._fields if name in arrays})
         self.env.restore({name.removeprefix("env/"): array for name, array in arrays.items() if name.startswith("env/")})
 
 
