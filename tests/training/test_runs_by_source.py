@@ -7,6 +7,8 @@ import hrac
 from hrac.adjacency import learn as adjacency_learn
 from hrac.adjacency import network
 from hrac.config import ConfigError, replace
+from hrac.envs.grid import Maze
+from hrac.envs.hosted import Hosted
 from hrac.experiments import tasks
 from hrac.folder import log
 from hrac.folder.progress import Silent
@@ -106,10 +108,10 @@ def test_a_run_of_another_source_cut_in_two_gives_the_same_metrics_to_the_byte(s
     }
 
 
-def test_a_point_knows_no_true_distances():
-    config = replace(tasks.config_for("point-maze"), {"adjacency.source": "oracle"})
+def test_not_every_environment_knows_its_distances():
+    config = replace(tasks.config_for("maze"), {"adjacency.source": "oracle"})
     with pytest.raises(ConfigError, match=r"adjacency\.source must be 'none', 'table' or 'trajectories' here, got 'oracle'"):
-        Training(config, tasks.make_env(config))
+        Training(config, Hosted(Maze()))
 
 
 def test_an_oracle_teaches_the_true_relation(tmp_path):

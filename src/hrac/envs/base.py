@@ -90,8 +90,8 @@ class Environment(Protocol):
 
 
 @runtime_checkable
-class KnownDistances(Protocol):
-    """An environment that also knows the true distances between its positions: for metrics and oracles, not for agents."""
+class KnownCells(Protocol):
+    """An environment that knows how many steps apart its cells are: for oracles, not for agents."""
 
     @property
     def cells(self) -> NDArray[np.integer]:
@@ -102,6 +102,11 @@ class KnownDistances(Protocol):
     def cell_distances(self) -> NDArray[np.integer]:
         """Steps between all of them (cells, cells)."""
         ...
+
+
+@runtime_checkable
+class KnownDistances(KnownCells, Protocol):
+    """An environment in which these steps are exact, and known for any two positions: for metrics too."""
 
     def steps_between(self, position: Float[Array, " pos"], target: Float[Array, " pos"]) -> Int[Array, ""]:
         """True number of steps from one position to another, by their nearest cells."""

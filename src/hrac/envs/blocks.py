@@ -8,11 +8,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hrac.envs import geodesic
 from hrac.envs import layout as layouts
 from hrac.envs.sketch import Disc, Rectangle, Sketch, rectangles
 from hrac.spaces import AnyArray
@@ -83,6 +84,9 @@ class BlockMaze:
     time_limit: int = 500
     """Steps after which an episode is truncated."""
 
+    speed: ClassVar[float]
+    """Distance that an agent can cover per step, on average over ten steps: for oracles."""
+
     def __post_init__(self) -> None:
         for name in ("block_size", "success_radius", "time_limit"):
             value = getattr(self, name)
@@ -123,6 +127,16 @@ class BlockMaze:
         """Lowest and highest position in a free block."""
         edge = self.block_size / 2
         return tuple((self.free.min(axis=0) - edge).tolist()), tuple((self.free.max(axis=0) + edge).tolist())
+
+    @cached_property
+    def cells(self) -> NDArray[np.int64]:
+        """Centres of the free cells of size 1 (cells, 2)."""
+        return geodesic.free_cells(*self.bounds, self.in_wall)
+
+    @cached_property
+    def cell_distances(self) -> NDArray[np.int64]:
+        """Steps between them on the shortest way through free space (cells, cells)."""
+        return geodesic.steps(self.cells, self.in_wall, self.speed)
 
     @property
     def rule(self) -> Point | tuple[Point, Point] | Literal["free"]:

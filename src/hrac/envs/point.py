@@ -33,6 +33,8 @@ class PointMaze(BlockMaze):
     success_radius: float = 2.0
     time_limit: int = 200
 
+    speed: ClassVar[float] = 0.4
+
     max_speed: float = 0.4
     """The limit of the speed, in each coordinate, under a constant full push."""
 
@@ -181,6 +183,16 @@ class DevicePoint:
     def position_high(self) -> tuple[float, ...]:
         """Highest position."""
         return self.definition.bounds[1]
+
+    @property
+    def cells(self) -> NDArray[np.int64]:
+        """Centres of the free cells (cells, 2)."""
+        return self.definition.cells
+
+    @property
+    def cell_distances(self) -> NDArray[np.int64]:
+        """Steps between them (cells, cells)."""
+        return self.definition.cell_distances
 
     def exploring(self) -> "DevicePoint":
         """The same maze with the same starts. Success does not end the episode."""

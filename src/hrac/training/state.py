@@ -15,7 +15,7 @@ from hrac.adjacency import learn as adjacency_learn
 from hrac.adjacency.sources import make_source
 from hrac.agents.decide import Actors
 from hrac.config import Config, from_dict, to_dict
-from hrac.envs.base import Environment, HostTask
+from hrac.envs.base import Environment, HostTask, KnownCells
 from hrac.folder import checkpoint
 from hrac.folder.log import Row
 from hrac.runs import Parts, join
@@ -46,9 +46,9 @@ class Training:
         self._parts = Parts(len(config.seeds))
         self.setup = make_setup(task, traced_part(config))
         self.world = make_world(task, self.setup, config, self._parts)
-        known, goal_dim = self.world.known, self.setup.space.goal_dim
-        truth = None if known is None else (known.cells, known.cell_distances)
-        sources = [make_source(config.adjacency, config.k, goal_dim, truth) for _ in config.seeds]
+        oracle = task if config.adjacency.source == "oracle" and isinstance(task, KnownCells) else None
+        truth = None if oracle is None else (oracle.cells, oracle.cell_distances)
+        sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, truth) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
         """One source of pairs per run; empty if adjacency is not learned."""
         self.runs: list[RunState] = [

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hrac.envs import geodesic
 from hrac.envs.ant import body
 from hrac.envs.ant.batch import AntBatch, Ids, Numbers
 from hrac.envs.ant.body import Wall
@@ -85,6 +86,20 @@ class AntGather:
             Wall((-middle, 0.0, 0.0), across),
             Wall((middle, 0.0, 0.0), across),
         )
+
+    @cached_property
+    def cells(self) -> NDArray[np.int64]:
+        """Centres of the free cells of size 1 (cells, 2)."""
+        edge = float(self.room)
+        return geodesic.free_cells((-edge, -edge), (edge, edge), self._in_wall)
+
+    @cached_property
+    def cell_distances(self) -> NDArray[np.int64]:
+        """Steps between them in a straight line (cells, cells)."""
+        return geodesic.steps(self.cells, self._in_wall, body.SPEED)
+
+    def _in_wall(self, positions: Numbers) -> NDArray[np.bool_]:
+        return np.any(np.abs(positions) > self.room + 1 - WALL_THICKNESS / 2, axis=1)
 
     def sketch(self) -> Sketch:
         """The room up to the middle of its walls, without objects."""

@@ -7,12 +7,13 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hrac.envs import blocks
+from hrac.envs.ant import body
 from hrac.envs.ant.batch import AntBatch, Ids, Numbers
 from hrac.envs.ant.body import Wall
 from hrac.envs.blocks import BlockMaze
@@ -22,6 +23,8 @@ from hrac.envs.sketch import Sketch
 @dataclass(frozen=True, kw_only=True)
 class AntMaze(BlockMaze):
     """A maze of blocks for an ant; the defaults are Ant Maze."""
+
+    speed: ClassVar[float] = body.SPEED
 
     sigma: float = 0.0
     """Standard deviation of the noise added to the torso's (x, y) after each step."""
