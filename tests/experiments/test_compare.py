@@ -62,7 +62,7 @@ def test_other_settings_are_not_pooled_unless_told(write):
     assert [(score.method, score.final.value) for score in result.scores] == [("a", 3.5), ("b", 2.0)]
     assert [(pair.method, pair.other, pair.probability.value) for pair in result.pairs] == [("a", "b", 0.875)]
     assert result.notes == ("maze: the runs differ in k, manager.eta",)
-    with pytest.raises(CompareError, match="seed 0 is in both .*a and .*b. A seed counts once: leave a folder out"):
+    with pytest.raises(CompareError, match=r"seed 0 is in both .*a and .*b. A seed counts once: leave a folder out"):
         hrac.compare([first, second], labels=["both", "both"])
 
 
@@ -75,7 +75,7 @@ def test_labels_pool_what_they_are_told_to(write):
 
 def test_a_seed_is_not_counted_twice(write):
     first, second = write("a", {0: [1.0], 3: [1.0]}), write("b", {3: [1.0]})
-    with pytest.raises(CompareError, match="maze, hrac: seed 3 is in both .*a and .*b"):
+    with pytest.raises(CompareError, match=r"maze, hrac: seed 3 is in both .*a and .*b"):
         hrac.compare([first, second])
     with pytest.raises(CompareError, match="seed 0 is in both"):
         hrac.compare([first, first])
@@ -83,7 +83,7 @@ def test_a_seed_is_not_counted_twice(write):
 
 def test_another_environment_is_another_task(write):
     first, second = write("a", {0: [1.0]}), write("b", {1: [1.0]}, env__time_limit=30, method="other")
-    with pytest.raises(CompareError, match="maze: .*a and .*b differ in env.time_limit, so they are different tasks"):
+    with pytest.raises(CompareError, match=r"maze: .*a and .*b differ in env.time_limit, so they are different tasks"):
         hrac.compare([first, second])
     assert len(hrac.compare([first, second], by="folder").scores) == 2
 
