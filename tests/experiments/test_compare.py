@@ -142,7 +142,7 @@ def test_a_number_that_is_none_is_refused(write):
 
 
 def test_one_seed_is_told(write):
-    result = hrac.compare([write("a", {3: [1.0]})])
+    result = hrac.compare(write("a", {3: [1.0]}))
     assert result.scores[0].final == (1.0, None)
     assert result.notes == ("maze, hrac: one seed, so there is no interval",)
 

@@ -180,7 +180,7 @@ class _Run(NamedTuple):
 
 
 def compare(
-    folders: Sequence[str | Path],
+    folders: str | Path | Sequence[str | Path],
     metric: str | None = None,
     *,
     by: By = "method",
@@ -195,7 +195,8 @@ def compare(
     of its evaluations, at steps that all runs of the task have. With `normalise`, a worst and a best score for each task
     (`{"maze": (0, 5.8)}`), there is also a score over all tasks. docs/comparing.md explains the numbers.
     """
-    chosen, runs = _read([Path(folder) for folder in folders], metric, by, labels)
+    paths = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
+    chosen, runs = _read(paths, metric, by, labels)
     if by == "method" and not labels:
         _require_equal_settings(runs)
     cells = _pool(runs)
