@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hrac.folder.log import TIMING
-from hrac.view.curves import Curve, panel, read
+from hrac.folder.reading import read_series as read
+from hrac.view.curves import of_folder, panel
 
 HERE = Path(__file__).parent
 RESULTS, CHOICES, IMAGES = HERE / "results", HERE / "choices", HERE.parent / "docs" / "images"
@@ -66,14 +67,13 @@ def choices() -> None:
 def figure(metric: str, label: str, path: Path, best: bool) -> None:
     picture = Figure(figsize=(9.5, 3.4), layout="constrained")
     for axis, (task, (title, most)) in zip(picture.subplots(1, 2), TASKS.items(), strict=True):
-        curves = [Curve("HRAC", RESULTS / task), Curve("eta = 0", RESULTS / f"{task}-eta0")]
-        panel(axis, curves, metric, smooth=5)
+        runs = {"HRAC": RESULTS / task, "eta = 0": RESULTS / f"{task}-eta0"}
+        panel(axis, [of_folder(name, folder, metric) for name, folder in runs.items()], metric, smooth=5)
         axis.set_title(title)
         axis.set_ylabel(label)
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
         if best:
             axis.axhline(most, color="grey", linewidth=0.8, linestyle="--")
-        axis.get_legend().remove()
     picture.legend(*axis.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=2)
     picture.savefig(path, dpi=130)
     print(f"drawn: {path.name}")
@@ -169,11 +169,10 @@ def ants() -> None:
                     explored = cells.mean[cells.steps <= step][-1]
                     print(f"| {label} | {step:,} | {task.show(row.mean())} | {each} | {explored:.0f} |")
         print()
-        panel(axis, [Curve(label, folder) for label, folder in task.runs.items()], task.metric)
+        panel(axis, [of_folder(label, folder, task.metric) for label, folder in task.runs.items()], task.metric)
         first = read(next(iter(task.runs.values())), task.metric)
         axis.plot(first.steps, first.values.T, color="C0", linewidth=0.6, alpha=0.5)
         axis.axhline(task.published, color="grey", linewidth=0.8, linestyle="--", label="published, at 5,000,000 steps")
-        axis.get_legend().remove()
         axis.set_ylabel(task.label)
         axis.set_title(task.title)
     picture.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=4)

@@ -12,8 +12,8 @@ import hrac
 from hrac import api, cli
 from hrac.config import replace
 from hrac.experiments.tasks import config_for
+from hrac.folder import reading
 from hrac.training.session import Outcome
-from hrac.view import curves
 
 TINY = [
     *("--k", "4", "--env.layout", "#####\n#A..#\n###.#\n#G..#\n#####", "--env.time-limit", "50"),
@@ -94,6 +94,10 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["curves"], "name at least one run folder"),
         (["curves", "nowhere"], "nowhere is no run folder: it has no metrics.csv"),
         (["curves", "nowhere", "--out", "x.gif"], "--out must end in .png, .pdf or .svg, got 'x.gif'"),
+        (["compare"], "name at least one run folder"),
+        (["compare", "nowhere"], "nowhere is no run folder: it has no config.json"),
+        (["compare", "nowhere", "--curves", "x.gif"], "--curves must end in .png, .pdf or .svg, got 'x.gif'"),
+        (["compare", "nowhere", "--labels", "a", "b"], "labels: 1 are needed, one per run folder, got 2"),
         (["bench", "maze", "--rounds", "0"], "--rounds must be at least 1, got 0"),
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
@@ -175,13 +179,18 @@ def test_pictures_are_drawn(run, tmp_path, suffix, capsys):
         assert f"drawn: {path}" in capsys.readouterr().out
 
 
-def test_curves_are_means_over_seeds(run):
-    series = curves.read(run, "eval/return")
+def test_a_run_folder_has_a_series_of_each_metric(run):
+    series = reading.read_series(run, "eval/return")
+    assert series.seeds == (0, 1)
     assert series.values.shape == (2, 3)
     np.testing.assert_array_equal(series.steps, [400, 600, 800])
-    np.testing.assert_allclose(series.standard_error, np.abs(series.values[0] - series.values[1]) / 2)
-    with pytest.raises(curves.NoSuchMetricError, match=r"has no 'eval/fun'\. Metrics are: .*eval/return"):
-        curves.read(run, "eval/fun")
+    with pytest.raises(reading.NoSuchMetricError, match=r"has no 'eval/fun'\. Metrics are: .*eval/return"):
+        reading.read_series(run, "eval/fun")
+
+
+def test_a_training_can_be_compared(run, capsys):
+    assert cli._main(["compare", str(run)]) == 0
+    assert "hrac        2      800            1" in capsys.readouterr().out
 
 
 def test_a_policy_acts_in_a_plain_gymnasium_loop(run):

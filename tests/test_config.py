@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +224,22 @@ def test_files_of_the_first_version_lose_the_fields_of_the_other_learner():
     tree["controller"] |= {"nonsense": 1}
     with pytest.raises(ConfigError, match="nonsense"):
         from_dict(tree)
+
+
+def test_the_first_files_name_no_learner_since_there_was_one():
+    tree = to_dict(config_for("maze")) | {"config_version": 1}
+    del tree["controller"]["learner"]
+    assert from_dict(tree) == config_for("maze")
+    with pytest.raises(ConfigError, match="controller"):
+        from_dict(tree | {"controller": "a2c"})
+
+
+@pytest.mark.parametrize("folder", ["results", "choices"])
+def test_the_configurations_of_all_benchmarks_can_be_read(folder):
+    paths = sorted((Path(__file__).parents[1] / "benchmarks" / folder).glob("*/config.json"))
+    assert len(paths) > 10
+    for path in paths:
+        parse(path.read_bytes(), path)
 
 
 @pytest.mark.parametrize("start", [Config(), config_for("ant-maze")], ids=["a2c", "td3"])

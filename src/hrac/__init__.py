@@ -1,7 +1,7 @@
 """Online goal-conditioned hierarchical reinforcement learning with k-step adjacency constraints.
 
-`train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training; importing this package
-registers its environments with Gymnasium (docs/environments.md).
+`train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training, `compare` runs; importing
+this package registers its environments with Gymnasium (docs/environments.md).
 """
 
 from importlib import metadata as _metadata
@@ -10,6 +10,7 @@ from hrac.api import Evaluation, evaluate, load, pretrained, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
 from hrac.errors import HracError
+from hrac.experiments.compare import CompareError, Comparison, compare
 from hrac.experiments.tasks import Task, register
 from hrac.folder.checkpoint import CheckpointError
 from hrac.folder.opening import RunFolderError
@@ -23,6 +24,8 @@ _gym.register()
 
 __all__ = [
     "CheckpointError",
+    "CompareError",
+    "Comparison",
     "Config",
     "ConfigError",
     "Evaluation",
@@ -32,6 +35,7 @@ __all__ = [
     "RunFolderError",
     "Silent",
     "Task",
+    "compare",
     "evaluate",
     "load",
     "pretrained",

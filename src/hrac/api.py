@@ -24,12 +24,12 @@ from hrac.folder import files, opening, progress
 from hrac.folder.files import CONFIG, write_atomic
 from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Display
+from hrac.folder.reading import read_config
 from hrac.training import policies, session
 from hrac.training.policies import Policy
 from hrac.training.session import Outcome
 
 MOST_EPISODES = 100_000
-MOST_CONFIG_BYTES = 10_000_000
 PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
 
 
@@ -117,14 +117,6 @@ def _note_changes(folder: Path, before: Config, config: Config, step: int) -> No
 def _check_minutes(minutes: float | None) -> None:
     if minutes is not None and not minutes > 0:
         raise ConfigError(f"minutes must be a positive number, got {minutes}")
-
-
-def read_config(folder: Path) -> Config:
-    """The configuration of a run folder; raises `RunFolderError` if there is none."""
-    path = folder / CONFIG
-    if not path.exists():
-        raise RunFolderError(f"{folder} is no run folder: it has no {CONFIG}")
-    return configs.parse(files.read(path, MOST_CONFIG_BYTES), path)
 
 
 def load(source: str | Path, seed: int | None = None) -> Policy:

@@ -178,8 +178,9 @@ def field_names(config: Config | None = None) -> list[str]:
 
 
 def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
-    """Version 2: the controller has the fields of its learner only."""
-    controller = tree.get("controller", {})
+    """Version 2: the controller has the fields of its learner only. The first files name none: A2C was the only one."""
+    given = tree.get("controller", {})
+    controller = {"learner": "a2c"} | given if isinstance(given, dict) else {}
     if controller.get("learner") not in LEARNERS:
         return tree
     unused = set(dataclasses.asdict(TD3())) ^ set(dataclasses.asdict(A2C()))

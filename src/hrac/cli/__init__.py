@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import hrac
 from hrac import config as configs
 from hrac.cli.play import evaluate, picture
-from hrac.cli.results import curves
+from hrac.cli.results import compare, curves
 from hrac.cli.tasks import bench, list_
 from hrac.cli.training import train
 from hrac.errors import HracError
@@ -21,6 +21,7 @@ USAGE = """usage: hrac COMMAND [options]
   train TASK    train a method on a task        hrac train maze
   eval RUN      play episodes with a policy     hrac eval runs/NAME --episodes 100
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
+  compare RUN.. final scores with intervals over seeds, pooled by task and method
   curves RUN... draw learning curves, one per folder
   list          the tasks with their presets, and the methods
   bench TASK    measure the speed of training
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "train": train,
     "eval": evaluate,
     "picture": picture,
+    "compare": compare,
     "curves": curves,
     "list": list_,
     "bench": bench,

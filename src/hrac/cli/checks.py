@@ -12,9 +12,14 @@ def check_random_seed(option: str, value: int) -> None:
         raise ConfigError(f"{option} must be at least 0 and less than 2^31, got {value}")
 
 
-def check_picture(path: Path) -> None:
+def check_picture(path: Path, option: str = "--out") -> None:
     """Raise unless a picture can be written there. Its folder is made."""
     if path.suffix not in (".png", ".pdf", ".svg"):
-        raise ConfigError(f"--out must end in .png, .pdf or .svg, got {str(path)!r}")
+        raise ConfigError(f"{option} must end in .png, .pdf or .svg, got {str(path)!r}")
+    check_file(path)
+
+
+def check_file(path: Path) -> None:
+    """Raise if the path is a symbolic link. Its folder is made."""
     files.refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)

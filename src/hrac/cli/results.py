@@ -1,25 +1,105 @@
-"""`hrac curves`: what trainings achieved."""
+"""`hrac compare` and `hrac curves`: what trainings achieved."""
 
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from hrac.cli.checks import check_picture
+from hrac.cli.checks import check_file, check_picture
 from hrac.config import ConfigError
+
+if TYPE_CHECKING:
+    from hrac import Comparison
+
+
+@dataclasses.dataclass(frozen=True)
+class CompareOptions:
+    """Compare runs: final scores, their 95 % intervals over seeds, and how likely one method is to end above another."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders. Those of the same task and method are pooled."""
+    metric: str | None = None
+    """A name from metrics.csv (default: eval/success if all runs have it, else eval/return)."""
+    by: Literal["method", "folder"] = "method"
+    """What is compared: methods, or folders one by one."""
+    labels: tuple[str, ...] = ()
+    """Names to compare by instead, one per folder. Folders of the same task and name are pooled."""
+    threshold: float | None = None
+    """Also tell when seeds first reach this value of the metric."""
+    last: float = 0.1
+    """The share of the evaluations, at the end of training, that make a final score."""
+    normalise: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    """A worst and a best score for each task, for a score over all tasks: maze 0 5.8 key-chest 0 6."""
+    format: Literal["text", "markdown", "csv"] = "text"
+    """Of the tables."""
+    out: Path | None = None
+    """Write the tables to this file."""
+    curves: Path | None = None
+    """Draw learning curves too, a panel per task: .png, .pdf or .svg."""
+    seeds: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Draw a thin curve for each seed too."""
+
+
+def compare(arguments: Sequence[str]) -> int:
+    """`hrac compare`."""
+    import hrac
+
+    options = tyro.cli(CompareOptions, args=arguments, prog="hrac compare")
+    if options.curves is not None:
+        check_picture(options.curves, "--curves")
+    result = hrac.compare(
+        options.runs,
+        options.metric,
+        by=options.by,
+        labels=options.labels,
+        threshold=options.threshold,
+        last=options.last,
+        normalise=options.normalise or None,
+    )
+    tables = {"text": result.text, "markdown": result.markdown, "csv": result.csv}[options.format]()
+    if options.out is None:
+        print(tables, end="")
+    else:
+        _write(options.out, tables)
+    if options.curves is not None:
+        _draw(result, options.curves, options.seeds)
+    return 0
+
+
+def _write(path: Path, tables: str) -> None:
+    from hrac.folder import files
+
+    check_file(path)
+    files.write_atomic(path, tables.encode())
+    print(f"written: {path}")
+
+
+def _draw(result: "Comparison", path: Path, seeds: bool) -> None:
+    from hrac.view import curves as view
+
+    panels: dict[str, list[view.Curve]] = {}
+    for cell in result.cells:
+        panels.setdefault(cell.task, []).append(view.Curve(cell.method, cell.steps, cell.values))
+    view.draw(panels, result.metric, path, seeds)
+    print(f"drawn: {path}")
 
 
 @dataclasses.dataclass(frozen=True)
 class CurvesOptions:
-    """Draw learning curves: the mean over a folder's seeds, with its standard error."""
+    """Draw learning curves: the interquartile mean over a folder's seeds, with its 95 % bootstrap interval."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders, one curve per folder."""
+    """Run folders of one task, one curve per folder."""
     metric: str = "eval/return"
     """A name from metrics.csv."""
     labels: tuple[str, ...] = ()
     """Names of the curves (default: the folders' names)."""
+    seeds: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Draw a thin curve for each seed too."""
+    mix_tasks: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Draw folders of different tasks into one picture."""
     out: Path = Path("curves.png")
     """The picture, .png, .pdf or .svg."""
 
@@ -35,6 +115,20 @@ def curves(arguments: Sequence[str]) -> int:
     if not options.runs:
         raise ConfigError("name at least one run folder")
     check_picture(options.out)
-    view.draw([view.Curve(label, run) for label, run in zip(labels, options.runs, strict=True)], options.metric, options.out)
+    drawn = [view.of_folder(label, run, options.metric) for label, run in zip(labels, options.runs, strict=True)]
+    view.draw({_title(options): drawn}, options.metric, options.out, options.seeds)
     print(f"drawn: {options.out}")
     return 0
+
+
+def _title(options: CurvesOptions) -> str:
+    """The task of all runs. Raises `ConfigError` if there are several, unless they may be mixed."""
+    from hrac.folder.reading import read_config
+
+    if options.mix_tasks:
+        return ""
+    tasks = {run: read_config(run).task for run in options.runs}
+    if len(set(tasks.values())) > 1:
+        listed = ", ".join(f"{run}: {task}" for run, task in tasks.items())
+        raise ConfigError(f"the runs have different tasks ({listed}): draw them one by one, or all the same with --mix-tasks")
+    return next(iter(tasks.values()))

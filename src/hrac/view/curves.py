@@ -1,6 +1,7 @@
-"""Learning curves from run folders: the mean over seeds with its standard error."""
+"""Learning curves: the interquartile mean over seeds with its 95 % bootstrap interval."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,74 +11,67 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from hrac.errors import HracError
-from hrac.folder import log
+from hrac.experiments.statistics import bootstrap, interquartile_mean
+from hrac.folder import files
+from hrac.folder.reading import read_series
+
+RESAMPLES = 2_000
 
 
 class Curve(NamedTuple):
-    """A run folder and its label."""
+    """A metric over training with a label."""
 
     label: str
-    folder: Path
-
-
-class Series(NamedTuple):
-    """A metric over training: steps (n) and values (seeds, n)."""
-
     steps: NDArray[np.int64]
+    """(n)"""
     values: NDArray[np.float64]
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """Over seeds."""
-        return self.values.mean(axis=0)
-
-    @property
-    def standard_error(self) -> NDArray[np.float64]:
-        """Of the mean over seeds; zero for one seed."""
-        seeds = len(self.values)
-        return self.values.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(self.values.shape[1])
+    """(seeds, n)"""
 
 
-class NoSuchMetricError(HracError, ValueError):
-    """A metric that a run folder does not have; the message names the metrics that it has."""
+def of_folder(label: str, folder: Path, metric: str) -> Curve:
+    """The curve of one run folder."""
+    series = read_series(folder, metric)
+    return Curve(label, series.steps, series.values)
 
 
-def read(folder: Path, metric: str) -> Series:
-    """A metric of a run folder, at the steps that all seeds have."""
-    rows = log.read(folder)
-    table: dict[int, dict[int, float]] = {}
-    for row in rows:
-        if row.name == metric:
-            table.setdefault(row.seed, {})[row.step] = row.value
-    if not table:
-        raise NoSuchMetricError(f"{folder} has no {metric!r}. Metrics are: {', '.join(sorted({row.name for row in rows}))}")
-    steps = sorted(set.intersection(*(set(values) for values in table.values())))
-    if not steps:
-        raise NoSuchMetricError(f"{folder} has no step at which all of its {len(table)} seeds have {metric!r}")
-    return Series(np.array(steps), np.array([[values[step] for step in steps] for values in table.values()]))
+def draw(panels: Mapping[str, Sequence[Curve]], metric: str, path: Path, seeds: bool = False) -> None:
+    """Write a picture of one metric: a panel per title, at most three in a row. A label has the same colour in all of them."""
+    labels = dict.fromkeys(curve.label for curves in panels.values() for curve in curves)
+    colours = {label: f"C{i}" for i, label in enumerate(labels)}
+    columns = min(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    height = 3.3 + 0.2 * max(map(len, panels.values()))  # an axis and its legend
+    figure = Figure(figsize=(6.0 if columns == 1 else 4.6 * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis, (title, curves) in zip(axes, panels.items(), strict=False):
+        panel(axis, curves, metric, colours=[colours[curve.label] for curve in curves], seeds=seeds)
+        axis.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+        axis.set_title(title)
+    for axis in axes[len(panels) :]:
+        axis.remove()
+    with files.atomic(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=130)
 
 
-def draw(curves: Sequence[Curve], metric: str, path: Path) -> None:
-    """Write a picture of one metric for several run folders."""
-    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
-    panel(figure.subplots(), curves, metric)
-    figure.savefig(path, dpi=130)
-
-
-def panel(axis: Axes, curves: Sequence[Curve], metric: str, smooth: int = 1) -> None:
-    """Draw curves into an axis; `smooth` is the number of points in a running mean."""
-    for curve in curves:
-        series = read(curve.folder, metric)
-        mean, error = (_running_mean(values, smooth) for values in (series.mean, series.standard_error))
-        (line,) = axis.plot(series.steps, mean, label=f"{curve.label} ({len(series.values)} seeds)", linewidth=1.6)
-        axis.fill_between(series.steps, mean - error, mean + error, color=line.get_color(), alpha=0.2, linewidth=0)
+def panel(
+    axis: Axes, curves: Sequence[Curve], metric: str, smooth: int = 1, seeds: bool = False, colours: Sequence[str] | None = None
+) -> None:
+    """Draw curves into an axis; `smooth` is the number of points in a running mean of each seed, `seeds` shows them too."""
+    for i, curve in enumerate(curves):
+        values = np.array([_running_mean(seed, smooth) for seed in curve.values])
+        number = f"{len(values)} seeds" if len(values) > 1 else "1 seed"
+        middle, label = interquartile_mean(values, axis=0), f"{curve.label} ({number})"
+        colour, marker = colours[i] if colours else f"C{i}", "" if len(curve.steps) > 1 else "."
+        axis.plot(curve.steps, middle, label=label, color=colour, linewidth=1.6, marker=marker)
+        if (interval := bootstrap([values], interquartile_mean, axis=0, resamples=RESAMPLES)) is not None:
+            axis.fill_between(curve.steps, *interval, color=colour, alpha=0.2, linewidth=0)
+        if seeds:
+            axis.plot(curve.steps, values.T, color=colour, linewidth=0.5, alpha=0.6)
     axis.set_xlabel("environment steps")
     axis.set_ylabel(metric)
     axis.xaxis.set_major_formatter(FuncFormatter(_short))
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=9)
 
 
 def _short(number: float, _: int) -> str:
