@@ -140,12 +140,12 @@ def _least_expected_steps(transitions: Floats, goal: int) -> Floats:
 
 def _sure_way(transitions: Floats, goal: int) -> tuple[Masks, Indices]:
     """The states from which a policy reaches the goal with probability 1, and the actions (states) of such a policy."""
-    possible, sure = transitions > 0, np.ones(len(transitions), dtype=bool)
+    sure = np.ones(len(transitions), dtype=bool)
     while True:
-        stays: Masks = np.logical_not(possible[:, :, ~sure].any(axis=2))
+        stays = transitions @ ~sure == 0
         reached, action = np.arange(len(sure)) == goal, np.zeros(len(sure), dtype=np.int64)
         while True:
-            nearer: Masks = stays & possible[:, :, reached].any(axis=2)
+            nearer = stays & (transitions @ reached > 0)
             new = nearer.any(axis=1) & ~reached
             if not new.any():
                 break
