@@ -385,12 +385,12 @@ def test_any_slip_costs_a_finite_part_of_the_value_and_a_wider_region_brings_it_
     assert _best(exact, theory.optimal_policy(exact), rewards, 2, 3, theory.adjacent_regions(exact, 2))[0] == 2
 
 
+@threadpoolctl.threadpool_limits.wrap(limits=1)  # faster on matrices as small as these
 def test_on_noisy_maze_regions_by_expected_time_cost_return_and_regions_by_fewest_steps_do_not():
     world = Maze()
     mdp, k = TabularMDP.from_grid_world(world), 10
     start, end = (int(np.flatnonzero((world.cells == world.layout.marks[letter]).all(axis=1))[0]) for letter in "AG")
-    with threadpoolctl.threadpool_limits(1):
-        policy = theory.optimal_policy(mdp)
+    policy = theory.optimal_policy(mdp)
     possible, expected = world.cell_distances <= k, theory.adjacent_regions(mdp, k)
     assert world.cell_distances[start, end] == 58
     assert mdp.distance[start, end] == pytest.approx(78.9, abs=0.05)

@@ -239,12 +239,12 @@ def subgoal_values(
         raise TheoryError(f"rewards must be (states, actions) = {mdp.transitions.shape[:2]}, got {gain.shape}")
     choice = np.ones(2 * (mdp.num_states,), dtype=bool) if allowed is None else np.asarray(allowed, dtype=bool)
     moves, gains = mdp.transitions[states, policy.T], gain[states, policy.T, None]  # (goals, states, states or 1)
-    total, place = np.zeros_like(gains), np.broadcast_to(np.eye(mdp.num_states), moves.shape)
-    for _ in range(k):
-        total, place = total + place @ gains, place @ moves
     value, values = np.zeros(mdp.num_states), []
     for _ in range(horizon):
-        values.append((total[..., 0] + discount * place @ value).T)
+        ahead = np.broadcast_to(discount * value[:, None], gains.shape)
+        for _ in range(k):
+            ahead = gains + moves @ ahead
+        values.append(ahead[..., 0].T)
         value = np.where(choice, values[-1], -np.inf).max(axis=1)
     return np.stack(values[::-1])
 
