@@ -199,7 +199,8 @@ def trajectory(mdp: TabularMDP, policy: Indices, state: int, goal: int, steps: i
 def surrogate_subgoal(mdp: TabularMDP, policy: Indices, state: int, goal: int, k: int) -> int:
     """Theorem 1: a subgoal in G_A(s, k) for which the controller does the same in the next k steps.
 
-    It is where the controller is after k steps. A goal in the region already is its own surrogate.
+    It is where the controller is after k steps. A goal in the region already is its own surrogate. `policy` must be optimal,
+    with ties broken as `optimal_policy` does.
     """
     end = trajectory(mdp, policy, state, goal, k)[-1]
     if np.isinf(mdp.distance[state, goal]):
