@@ -80,6 +80,11 @@ FORK = TabularMDP(
 )
 """From 0, action 0 jumps to 1 or 2 and action 1 stays. Then 1 - 3 - 5 and 2 - 4 - 5, and back to 0, whatever is done."""
 
+FORK_WITH_RETURN = TabularMDP(
+    np.stack([FORK.transitions[:, 0], np.where((np.arange(6) < 3)[:, None], np.eye(6)[0], FORK.transitions[:, 1])], axis=1)
+)
+"""The same, but action 1 goes back from 1 and 2 to 0."""
+
 
 def test_on_a_ring_distances_are_counted_one_way_round():
     np.testing.assert_array_equal(RING.distance, [[0, 1, 2, 3], [3, 0, 1, 2], [2, 3, 0, 1], [1, 2, 3, 0]])
@@ -301,6 +306,12 @@ def test_theorem_1_fails_in_a_stochastic_mdp():
     assert not theory.acts_alike(FORK, policy, 0, 5, 0, k=2)
 
 
+def test_the_preferred_action_breaks_a_tie_and_no_more():
+    second = theory.optimal_policy(DIAMOND, np.tile([1, 0], (5, 1)))
+    assert theory.optimal_policy(DIAMOND)[0].tolist() == [0, 0, 1, 0, 0]
+    assert second[0].tolist() == [1, 0, 1, 1, 1]
+
+
 # Theorem 2.
 
 
@@ -362,6 +373,18 @@ def test_theorem_2_fails_in_a_stochastic_mdp():
     policy = theory.optimal_policy(FORK)
     assert _best(FORK, policy, rewards, 2, 2)[0] == 1
     assert _best(FORK, policy, rewards, 2, 2, theory.adjacent_regions(FORK, 2))[0] == 0
+
+
+def test_in_a_stochastic_mdp_regions_of_what_is_possible_in_k_steps_may_fail_too():
+    # Whoever wants to be at 3, beyond 1, turns back at 2. Only who wants to be at 5 goes on from both.
+    rewards = np.zeros((6, 2))
+    rewards[5] = 1.0
+    policy = theory.optimal_policy(FORK_WITH_RETURN)
+    step = (FORK_WITH_RETURN.transitions > 0).any(axis=1) | np.eye(6, dtype=bool)
+    possible = step @ step
+    assert possible[0].tolist() == [True, True, True, True, True, False]
+    assert _best(FORK_WITH_RETURN, policy, rewards, 2, 2)[0] == 1
+    assert _best(FORK_WITH_RETURN, policy, rewards, 2, 2, possible)[0] == 0.5
 
 
 @pytest.mark.parametrize("slip", [0.1, 1e-3, 1e-6])
