@@ -120,6 +120,10 @@ def test_what_is_not_reached_for_sure_is_infinitely_far():
     # The trap is sure to be met in the end: x = 1 + (1 + x) / 2, so x = 3.
     np.testing.assert_allclose(mdp.distance, [[0, np.inf, 3], [1, 0, 4], [np.inf, np.inf, 0]], rtol=1e-12)
     assert not mdp.strongly_connected
+    # With a way of two steps from 0, by 3, it is better not to try, though half of the tries need one.
+    mdp = TabularMDP([[[0, 0.5, 0.5, 0], [0, 0, 0, 1]], [[1, 0, 0, 0]] * 2, [[0, 0, 1, 0]] * 2, [[0, 1, 0, 0]] * 2])
+    assert mdp.distance[0, 1] == 2
+    assert theory.optimal_policy(mdp)[0, 1] == 1
     one_way = TabularMDP.from_successors([[1], [1]])
     np.testing.assert_array_equal(one_way.distance, [[0, 1], [np.inf, 0]])
     with pytest.raises(theory.TheoryError, match="no way from state 1 to goal 0"):
@@ -328,6 +332,7 @@ def test_theorem_2(mdp_and_policy, k, horizon, seed):
         here = plan.states[:-1]
         assert adjacent[here, surrogate.subgoals].all()
         times = np.arange(horizon)
+        np.testing.assert_array_equal(values[times, here, plan.subgoals], values[times, here].max(axis=1))
         np.testing.assert_array_equal(values[times, here, surrogate.subgoals], values[times, here, plan.subgoals])
     # So a manager who may only choose adjacent subgoals is as good in every state.
     among = theory.subgoal_values(mdp, policy, rewards, k=k, horizon=horizon, discount=0.9, allowed=adjacent)
