@@ -75,3 +75,10 @@ def test_the_quiet_critic_is_measured_by_the_slope_of_its_value_and_the_size_of_
     assert -1.0 <= float(correlation) <= 1.0
     leaves = np.concatenate([np.abs(leaf).ravel() for leaf in jax.tree.leaves(state.critics[0])])
     np.testing.assert_allclose(size, leaves.mean(), rtol=1e-5)
+
+
+def test_the_picture_of_the_theory_is_drawn(tmp_path, monkeypatch):
+    script = _script("theory_picture")
+    monkeypatch.setattr(script, "NOISE", 0.0)  # without chance there is little to reckon
+    script.main(tmp_path / "theory.png")
+    assert (tmp_path / "theory.png").read_bytes().startswith(b"\x89PNG")
