@@ -12,6 +12,7 @@ import hrac
 from hrac import config as configs
 from hrac.cli.play import evaluate, picture
 from hrac.cli.results import curves
+from hrac.cli.sweep import sweep
 from hrac.cli.tasks import bench, list_
 from hrac.cli.training import train
 from hrac.errors import HracError
@@ -22,7 +23,8 @@ USAGE = """usage: hrac COMMAND [options]
   eval RUN      play episodes with a policy     hrac eval runs/NAME --episodes 100
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
   curves RUN... draw learning curves, one per folder
-  list          the tasks with their presets, and the methods
+  sweep NAME    train an experiment of the paper, or tasks x methods x settings
+  list          the tasks with their presets, the methods, the experiments
   bench TASK    measure the speed of training
 
 `hrac COMMAND --help` explains a command's options; `hrac --version` names the version."""
@@ -32,6 +34,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "eval": evaluate,
     "picture": picture,
     "curves": curves,
+    "sweep": sweep,
     "list": list_,
     "bench": bench,
 }
