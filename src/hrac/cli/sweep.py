@@ -57,7 +57,7 @@ def sweep(arguments: Sequence[str]) -> int:
     from hrac.sweeps import run
 
     options = tyro.cli(SweepOptions, args=arguments, prog="hrac sweep")
-    if options.name is None and not options.tasks:
+    if not arguments:
         for name, experiment in EXPERIMENTS.items():
             print(f"{name:<16} {experiment.summary}")
         return 0

@@ -75,13 +75,13 @@ EXPERIMENTS = {
 """By name. The numbers of figures are the paper's."""
 
 
-def find(name: str) -> Experiment:
+def find(name: str | None) -> Experiment:
     """The experiment of a name; raises `ConfigError`."""
+    known = ", ".join(EXPERIMENTS)
+    if name is None:
+        raise ConfigError(f"name an experiment ({known}), or the tasks of a sweep of your own")
     if name not in EXPERIMENTS:
-        known = ", ".join(EXPERIMENTS)
-        raise ConfigError(
-            f"there is no experiment {name!r}. Experiments are: {known}. For a sweep of your own name its --tasks"
-        )
+        raise ConfigError(f"there is no experiment {name!r}. Experiments are: {known}. For a sweep of your own, name its tasks")
     return EXPERIMENTS[name]
 
 

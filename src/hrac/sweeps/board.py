@@ -13,9 +13,8 @@ from rich.table import Table
 
 from hrac.errors import HracError
 from hrac.experiments.sweep import Cell
-from hrac.folder.files import CONFIG
 from hrac.sweeps import status, work
-from hrac.sweeps.status import NOTHING, State, Status
+from hrac.sweeps.status import NOTHING, State, Status, SweepError
 from hrac.sweeps.work import Report
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -55,9 +54,7 @@ class Board:
         self._statuses: dict[str, Status] = {}
         self._cells, self._face, self._looked = cells, face, -math.inf
         for cell in cells:
-            if (cell.folder / CONFIG).exists():
-                status.require_same(cell)
-            self._look(cell)
+            self._look(cell, first=True)
 
     def wanted(self, cell: Cell) -> bool:
         """Whether a cell still has to be trained: it is neither finished, nor trained by another process, nor unreadable."""
@@ -88,10 +85,12 @@ class Board:
         """All cells as they were last seen."""
         return [CellOutcome(cell, self._statuses[cell.name]) for cell in self._cells]
 
-    def _look(self, cell: Cell) -> Status:
+    def _look(self, cell: Cell, first: bool = False) -> Status:
         try:
             found = status.read(cell)
         except HracError as error:
+            if first and isinstance(error, SweepError):
+                raise
             found = Status(State.FAILED, NOTHING, str(error))
         if cell.name in self._errors and found.state not in (State.RUNNING, State.FINISHED):
             found = found._replace(state=State.FAILED, error=self._errors[cell.name])

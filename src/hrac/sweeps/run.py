@@ -41,7 +41,7 @@ def plan(
     given = {field: _values(field, values) for field, values in (vary or {}).items()}
     given |= {field.replace("__", "."): (value,) for field, value in settings.items()}
     if name in sweeps.EXPERIMENTS or not tasks:
-        experiment = sweeps.find(name or "")
+        experiment = sweeps.find(name)
         products, usual = sweeps.narrowed(experiment.products, tasks, methods), experiment.seeds
     else:
         products, usual = (Product(tuple(tasks), tuple(methods) or ("hrac",)),), SEEDS

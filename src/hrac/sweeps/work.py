@@ -20,6 +20,7 @@ from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Plain
 from hrac.sweeps import status
 from hrac.sweeps.status import State
+from hrac.training.session import steps_reached
 
 Order = dict[str, Any]
 """What to train, in plain values for JSON."""
@@ -70,8 +71,11 @@ def _train(cell: Cell, end: float | None, patience: float) -> str:
     while True:
         found = (cell.folder / CONFIG).exists()
         try:
-            if status.read(cell).state == State.FINISHED:
+            state = status.read(cell).state
+            if state == State.FINISHED:
                 return FINISHED
+            if state == State.RUNNING:
+                raise BusyFolderError(f"another process trains in {cell.folder}")
             minutes = None if end is None else (end - time.time()) / 60
             if minutes is not None and minutes <= 0:
                 return STOPPED
@@ -89,7 +93,7 @@ def _start(cell: Cell, found: bool, minutes: float | None) -> bool:
     """Train a cell; whether it is finished then."""
     shown = Plain(cell.config.training.total_env_steps)
     who = f"process {os.getpid()} on {socket.gethostname()}"
-    print(f"{who}: {'goes on' if found else 'starts'}", flush=True)
+    print(f"{who}: {f'goes on from step {steps_reached(cell.folder):,}' if found else 'starts'}", flush=True)
     if found:
         outcome = api.resume(cell.folder, display=shown, minutes=minutes)
     else:
