@@ -1,7 +1,7 @@
 """Online goal-conditioned hierarchical reinforcement learning with k-step adjacency constraints.
 
-`train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training, `compare` runs; importing
-this package registers its environments with Gymnasium (docs/environments.md).
+`train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training, `compare` runs, `sweep` over
+many; importing this package registers its environments with Gymnasium (docs/environments.md).
 """
 
 from importlib import metadata as _metadata
@@ -15,6 +15,9 @@ from hrac.experiments.tasks import Task, register
 from hrac.folder.checkpoint import CheckpointError
 from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Silent
+from hrac.sweeps.board import CellOutcome
+from hrac.sweeps.run import sweep
+from hrac.sweeps.status import SweepError
 from hrac.training.policies import Policy
 from hrac.training.session import Outcome
 
@@ -23,6 +26,7 @@ __version__ = _metadata.version("hrac")
 _gym.register()
 
 __all__ = [
+    "CellOutcome",
     "CheckpointError",
     "CompareError",
     "Comparison",
@@ -34,6 +38,7 @@ __all__ = [
     "Policy",
     "RunFolderError",
     "Silent",
+    "SweepError",
     "Task",
     "compare",
     "evaluate",
@@ -42,5 +47,6 @@ __all__ = [
     "register",
     "resume",
     "run",
+    "sweep",
     "train",
 ]

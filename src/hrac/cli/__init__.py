@@ -12,6 +12,7 @@ import hrac
 from hrac import config as configs
 from hrac.cli.play import evaluate, picture
 from hrac.cli.results import compare, curves
+from hrac.cli.sweep import sweep
 from hrac.cli.tasks import bench, list_
 from hrac.cli.training import train
 from hrac.errors import HracError
@@ -23,7 +24,8 @@ USAGE = """usage: hrac COMMAND [options]
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
   compare RUN.. final scores with intervals over seeds, pooled by task and method
   curves RUN... draw learning curves, one per folder
-  list          the tasks with their presets, and the methods
+  sweep NAME    train an experiment of the paper, or tasks x methods x settings
+  list          the tasks with their presets, the methods, the experiments
   bench TASK    measure the speed of training
 
 `hrac COMMAND --help` explains a command's options; `hrac --version` names the version."""
@@ -34,6 +36,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "picture": picture,
     "compare": compare,
     "curves": curves,
+    "sweep": sweep,
     "list": list_,
     "bench": bench,
 }

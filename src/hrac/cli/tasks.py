@@ -11,16 +11,17 @@ from hrac.config import ConfigError
 
 @dataclasses.dataclass(frozen=True)
 class ListOptions:
-    """List the tasks with their presets, and the methods."""
+    """List the tasks with their presets, the methods, and the experiments of `hrac sweep`."""
 
 
 def list_(arguments: Sequence[str]) -> int:
     """`hrac list`."""
     from hrac.experiments.methods import METHODS
+    from hrac.experiments.sweep import EXPERIMENTS
     from hrac.experiments.tasks import TASKS
 
     tyro.cli(ListOptions, args=arguments, prog="hrac list")
-    width = max(map(len, (*TASKS, *METHODS)))
+    width = max(map(len, (*TASKS, *METHODS, *EXPERIMENTS)))
     print("tasks")
     for name, task in TASKS.items():
         print(f"  {name:<{width}} {task.summary}")
@@ -28,6 +29,9 @@ def list_(arguments: Sequence[str]) -> int:
     print("methods")
     for name, method in METHODS.items():
         print(f"  {name:<{width}} {method.summary}")
+    print("experiments")
+    for name, experiment in EXPERIMENTS.items():
+        print(f"  {name:<{width}} {experiment.summary}")
     return 0
 
 

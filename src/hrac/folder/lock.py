@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hrac.errors import HracError
-from hrac.folder.files import naming, open_regular
+from hrac.folder.files import FileError, naming, open_regular
 
 LOCK = ".lock"
 
@@ -31,3 +31,19 @@ def locked(folder: Path) -> Iterator[None]:
         if not ours:
             raise BusyFolderError(f"another process trains in {folder}")
         yield
+
+
+def held(folder: Path) -> bool:
+    """Whether a process trains in the folder. A training that starts at this very moment is refused, and should try again."""
+    try:
+        handle = open_regular(folder / LOCK, os.O_RDONLY)
+    except FileError:
+        if not os.path.lexists(folder / LOCK):
+            return False
+        raise
+    with os.fdopen(handle) as file, naming(folder / LOCK, "locked"):
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
