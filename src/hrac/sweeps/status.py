@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from hrac import api
 from hrac import config as configs
 from hrac.config import Config
 from hrac.errors import HracError
 from hrac.experiments.sweep import Cell
-from hrac.folder import files, lock
+from hrac.folder import files, lock, reading
 from hrac.folder.files import CONFIG, METRICS, TIMING
 from hrac.folder.log import LogError
 from hrac.folder.progress import Status as Numbers
@@ -66,7 +65,7 @@ def read(cell: Cell) -> Status:
 
 def require_same(cell: Cell) -> None:
     """Raise `SweepError` if the folder of a cell has a run of another configuration."""
-    found = api.read_config(cell.folder)
+    found = reading.read_config(cell.folder)
     if different := configs.differences(found, cell.config):
         name = different[0]
         was, wanted = configs.value_of(found, name), configs.value_of(cell.config, name)
