@@ -69,12 +69,24 @@ class Config:
         )
         if self.manager.subgoals == "absolute":
             _require(self.manager.subgoal_range is None, "manager.subgoal_range", "None where manager.subgoals are absolute")
+        self._check_without_manager()
         if self.manager.correction_candidates > 0:
             allowed = f'0 unless manager.subgoals are "relative", got {self.manager.correction_candidates}'
             _require(self.manager.subgoals == "relative", "manager.correction_candidates", allowed)
         if (penalty := self.manager.non_adjacent_penalty) > 0:
             allowed = f'0 where adjacency.source is "none", because nothing judges then, got {penalty:g}'
             _require(self.adjacency.source != "none", "manager.non_adjacent_penalty", allowed)
+
+    def _check_without_manager(self) -> None:
+        """Without a manager there is nobody whose subgoals could be constrained or corrected."""
+        kind = self.manager.subgoals
+        if kind in ("task", "none"):
+            allowed = f"'none' where manager.subgoals are {kind!r}, got {self.adjacency.source!r}"
+            _require(self.adjacency.source == "none", "adjacency.source", allowed)
+        if kind == "none":
+            given = self.controller.intrinsic_reward
+            allowed = f"'environment' where manager.subgoals are 'none', got {given!r}"
+            _require(given == "environment", "controller.intrinsic_reward", allowed)
 
     @property
     def controller_updates(self) -> float:

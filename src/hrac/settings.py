@@ -26,8 +26,9 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 class ManagerConfig:
     """The high level: TD3 over subgoals, with the adjacency loss."""
 
-    subgoals: Literal["absolute", "relative"] = "absolute"
-    """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2)."""
+    subgoals: Literal["absolute", "relative", "task", "none"] = "absolute"
+    """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2). Two
+    values leave the manager out. "task": the target of the task is the subgoal. "none": there are no subgoals."""
 
     subgoal_range: Positive | None = None
     """Relative subgoals are within +- this in each coordinate (paper: 10 on the ants). None: the extent of the map."""
@@ -113,14 +114,18 @@ class ControllerSettings:
     sees_position: bool = True
     """Whether the position is among its inputs. If not, zeros replace it (published code: not on the ants)."""
 
+    sees_context: bool = False
+    """Whether the numbers that set the task of an episode, such as a target, are among its inputs (paper: no)."""
+
     learning_rate: Rate = 1e-4
     """Adam, for the actor, and in A2C for the critic too (Tables 1 and 2)."""
 
     discount: Fraction = 0.99
     """gamma, per step (Table 1: 0.99; Table 2: 0.95); in A2C within one window."""
 
-    intrinsic_reward: Literal["reached", "distance"] = "reached"
-    """1 within `reach_radius` of the subgoal, else 0; or minus the distance to it (paper, HRAC details: ants)."""
+    intrinsic_reward: Literal["reached", "distance", "environment"] = "reached"
+    """1 within `reach_radius` of the subgoal, else 0; or minus the distance to it (paper, HRAC details: ants); or the reward of
+    the environment."""
 
     reach_radius: Positive = 0.5
     """The subgoal is reached within this distance of it (paper, HRAC details: 0.5 on the grid worlds; published code: sqrt(2)
@@ -146,6 +151,9 @@ class A2C(ControllerSettings):
 
     entropy_weight: NonNegative = 0.01
     """Table 1."""
+
+    bootstraps: bool = False
+    """Whether returns go on past the end of a window, by the critic's value there (published code: no)."""
 
     hindsight: Fraction = 0.0
     """Chance that a new subgoal is replaced by a point that was visited earlier in the episode (paper, HRL-HER: 0.2)."""

@@ -7,11 +7,12 @@ import pytest
 
 import hrac
 from hrac.adjacency import learn as adjacency_learn
-from hrac.agents import decide, manager
+from hrac.agents import a2c, decide, manager
 from hrac.agents.decide import SubgoalState
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.agents.td3 import Transition
-from hrac.config import differences, replace
+from hrac.agents.windows import Trajectory, controller_steps, controller_transitions, empty_steps, intrinsic_rewards
+from hrac.config import ConfigError, differences, replace
 from hrac.envs.grid import Maze
 from hrac.envs.hosted import Hosted
 from hrac.experiments import tasks
@@ -21,6 +22,7 @@ from hrac.folder.progress import Silent
 from hrac.nets import MLP
 from hrac.training import learn
 from hrac.training.state import Training
+from hrac.view import episode as view
 from hrac.worlds.make import make_setup
 
 TINY = {
@@ -67,9 +69,9 @@ def _train(task, method, folder, steps=600):
     return hrac.train(task, method, steps=steps, out=folder, display=Silent(), **(TINY | TASKS[task]))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", set(METHODS) - {"flat", "flat-her"})
 @pytest.mark.parametrize("task", TASKS)
-def test_every_method_trains(task, method, tmp_path):
+def test_every_method_with_a_hierarchy_trains(task, method, tmp_path):
     assert _train(task, method, tmp_path / "run").finished
     rows = log.read(tmp_path / "run")
     assert {"eval/return", "manager/critic_loss", "train/intrinsic_reward"} <= {row.name for row in rows if row.step > 500}
@@ -237,6 +239,111 @@ def test_without_hindsight_stored_subgoals_are_kept():
     drawn = jax.device_get(learn._drawn_steps(jax.random.key(0), run.replay, training.setup))
     stored = np.asarray(run.replay.steps.subgoal[:40])
     assert all((stored == subgoal).all(axis=1).any() for subgoal in drawn.subgoal.reshape(-1, 2))
+
+
+# No hierarchy
+
+
+@pytest.mark.parametrize(("task", "method"), [("maze", "flat"), ("point-maze", "flat"), ("point-maze", "flat-her")])
+def test_without_a_hierarchy_there_is_no_manager_and_all_else_works(task, method, tmp_path):
+    folder = tmp_path / "run"
+    more = {"k": 4, "controller__updates_per_env_step": 1.0} if method == "flat-her" else {}
+    settings = TINY | TASKS[task] | more
+    hrac.train(task, method, steps=600, out=folder, display=Silent(), **settings)
+    names = {row.name for row in log.read(folder) if row.step > 500}
+    assert {"eval/return", "train/intrinsic_reward"} <= names
+    assert not [name for name in names if name.startswith(("manager/", "adjacency/"))]
+    assert bool([name for name in names if "subgoal" in name]) is (method == "flat-her")
+    hrac.train(task, method, steps=440, out=tmp_path / "cut", display=Silent(), **settings)
+    hrac.resume(tmp_path / "cut", steps=600, display=Silent())
+    assert (tmp_path / "cut" / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
+    policy = hrac.load(folder)
+    assert policy.actors.manager is None
+    assert np.isfinite(policy.act(np.ones(policy.setup.obs_dim))).all()
+    (evaluation,) = hrac.evaluate(folder, episodes=2)
+    assert np.isfinite(evaluation.returns).all()
+    view.draw(policy, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 5_000
+
+
+def test_a_flat_agent_sees_everything_and_is_rewarded_by_the_environment():
+    config = _config("point-maze", "flat")
+    training = Training(config, tasks.make_env(config))
+    training.round()
+    run = jax.tree.map(lambda leaf: leaf[0], training.runs[0])
+    steps = jax.device_get(
+        controller_transitions(jax.tree.map(lambda leaf: leaf[:40], run.replay.steps), training.setup.space, config)
+    )
+    stored = jax.device_get(jax.tree.map(lambda leaf: leaf[:40], run.replay.steps))
+    np.testing.assert_array_equal(steps.obs, np.concatenate([stored.obs, np.zeros((40, 2))], axis=1))
+    np.testing.assert_array_equal(steps.reward, stored.reward)
+    assert (stored.reward < 0).all()  # minus the distance to the target
+    assert not stored.subgoal.any()
+
+
+def test_the_goal_of_a_flat_agent_with_hindsight_is_the_target():
+    config = _config("point-maze", "flat-her", k=4)
+    training = Training(config, tasks.make_env(config))
+    (collected,) = training.world.collect(training.actors(), np.array([True]), 0)
+    steps = collected.trajectory
+    np.testing.assert_allclose(steps.obs[..., :2] + steps.subgoal, steps.obs[..., 5:7], atol=1e-5)
+    rewards = intrinsic_rewards(jax.tree.map(jnp.asarray, steps), training.setup.space, config)
+    np.testing.assert_allclose(rewards, steps.reward, rtol=1e-4)  # the same as the environment's
+
+
+def test_a_task_that_shows_no_target_has_no_goal_to_give():
+    for task in ("maze", "ant-gather", "ant-maze-sparse"):
+        with pytest.raises(ConfigError, match=f"manager.subgoals must be .* on {task}, which shows no target, got 'task'"):
+            tasks.make_env(tasks.config_for(task, "flat-her"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"adjacency.source": "table"}, "adjacency.source must be 'none' where manager.subgoals are 'none', got 'table'"),
+        (
+            {"controller.intrinsic_reward": "reached"},
+            "controller.intrinsic_reward must be 'environment' where manager.subgoals are 'none', got 'reached'",
+        ),
+    ],
+)
+def test_without_subgoals_nothing_else_may_need_them(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(tasks.config_for("maze", "flat"), changes)
+
+
+def test_returns_that_go_on_past_a_window():
+    """k = 2, discount 0.5. Rewards 1, 2, 3, 4; windows are steps 0-1 and 2-3; the episode ends with step 3.
+
+    Within windows: 1 + 1 = 2, 2, 3 + 2 = 5, 4. Beyond the first window is step 2's observation, at weights 0.25 and 0.5. Beyond
+    the second there is nothing.
+    """
+    changes = {"k": 2, "controller.discount": 0.5, "training.round_env_steps": 4}
+    config = replace(tasks.config_for("maze", "flat"), changes)
+    setup = make_setup(Maze(), config)
+    obs = jnp.arange(6.0)[:, None] * jnp.ones((1, 2))
+    empty = empty_steps(setup, 2)
+    new = Trajectory(
+        obs=obs[:4],
+        subgoal=jnp.zeros((4, 2)),
+        action=jnp.zeros(4, jnp.int32),
+        reward=jnp.array([1.0, 2.0, 3.0, 4.0]),
+        next_obs=obs[1:5],
+        terminated=jnp.array([False, False, False, True]),
+        truncated=jnp.zeros(4, bool),
+        clock=jnp.array([0, 1, 0, 1], jnp.int32),
+        last=jnp.array([False, True, False, True]),
+    )
+    steps = controller_steps(jax.tree.map(lambda *leaves: jnp.concatenate(leaves), empty, new), setup.space, config)
+    np.testing.assert_array_equal(steps.valid, [False, False, True, True, True, True])
+    np.testing.assert_allclose(steps.ret[2:], [2.0, 2.0, 5.0, 4.0])
+    np.testing.assert_allclose(steps.beyond.weight[2:], [0.25, 0.5, 0.0, 0.0])
+    np.testing.assert_array_equal(steps.beyond.seen[2:4], [[2.0, 2.0, 0.0, 0.0]] * 2)
+    # A critic that says 8 everywhere: returns are 2 + 2, 2 + 4, 5, 4, so the errors are -4, -2, -3, -4.
+    zeros = MLP((jnp.zeros((4, 4)),), (jnp.zeros(4),))
+    eight = MLP((jnp.zeros((4, 1)),), (jnp.full(1, 8.0),))
+    _, metrics = a2c.loss((zeros, eight), steps, config.controller)
+    np.testing.assert_allclose(metrics["controller/value_loss"], (16 + 4 + 9 + 16) / 4)
 
 
 # Binary rewards

@@ -1,7 +1,7 @@
 """The controller's learner for discrete actions: A2C on the intrinsic reward, within the window of one subgoal.
 
 Returns are summed to the end of the window and not bootstrapped past it, as in the published code: a window is an episode of
-at most k steps.
+at most k steps. With `bootstraps`, the critic's value of the state after the window counts too.
 """
 
 from typing import NamedTuple
@@ -17,6 +17,14 @@ from hrac.settings import A2C
 Metrics = dict[str, Array]
 
 
+class Beyond(NamedTuple):
+    """What follows a window: the controller's input after its last step, and the weight of its value in the return."""
+
+    seen: Float[Array, "*n seen"]
+    weight: Float[Array, "*n"]
+    """discount^steps until then; 0 if the episode ended."""
+
+
 class ControllerStep(NamedTuple):
     """One step of the controller: its input, its action and its return until the end of the window."""
 
@@ -26,6 +34,8 @@ class ControllerStep(NamedTuple):
     ret: Float[Array, "*n"]
     valid: Bool[Array, "*n"]
     """Whether the step counts."""
+    beyond: Beyond | None = None
+    """None: nothing past the end of the window counts."""
 
 
 class A2CState(NamedTuple):
@@ -67,7 +77,10 @@ def loss(networks: tuple[MLP, MLP], steps: ControllerStep, cfg: A2C) -> tuple[Fl
 
     def terms(step: ControllerStep) -> tuple[Array, Array, Array]:
         log_probs = jax.nn.log_softmax(actor(step.seen))
-        advantage = step.ret - critic(step.seen)[0]
+        ret = step.ret
+        if step.beyond is not None:
+            ret = ret + step.beyond.weight * jax.lax.stop_gradient(critic(step.beyond.seen)[0])
+        advantage = ret - critic(step.seen)[0]
         entropy = -jnp.sum(jnp.exp(log_probs) * log_probs)
         return -jax.lax.stop_gradient(advantage) * log_probs[step.action], advantage**2, entropy
 

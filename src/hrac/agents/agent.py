@@ -26,7 +26,8 @@ from hrac.agents.windows import Window
 class AgentState(NamedTuple):
     """Everything that one run learns."""
 
-    manager: TD3State
+    manager: TD3State | None
+    """None where there is no manager."""
     controller: ControllerState
     adjacency: AdjacencyState | None
     """None where adjacency is not learned."""
@@ -35,7 +36,7 @@ class AgentState(NamedTuple):
     def actors(self) -> Actors:
         """What is needed to act."""
         embedding = None if self.adjacency is None else self.adjacency.embedding
-        return Actors(self.manager.actor, self.controller.actor, embedding)
+        return Actors(None if self.manager is None else self.manager.actor, self.controller.actor, embedding)
 
 
 def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
@@ -43,19 +44,21 @@ def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
     key_manager, key_controller, key_adjacency = jax.random.split(key, 3)
     learned = setup.cfg.adjacency.source != "none"
     return AgentState(
-        manager=manager.init(key_manager, setup),
+        manager=manager.init(key_manager, setup) if setup.has_manager else None,
         controller=controller.init(key_controller, setup),
         adjacency=network.init(key_adjacency, setup.space.goal_dim, setup.cfg.adjacency) if learned else None,
     )
 
 
 def learn(
-    key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window, setup: Setup
+    key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window | None, setup: Setup
 ) -> tuple[AgentState, Metrics]:
-    """Controller updates, then manager updates with the updated controller."""
+    """Controller updates, then manager updates with the updated controller, if there is a manager."""
     key_controller, key_manager = jax.random.split(key)
     low, low_metrics = controller.learn(key_controller, agent.controller, steps, setup)
     agent = agent._replace(controller=low)
+    if agent.manager is None or windows is None:
+        return agent, low_metrics
     actors = agent.actors
     high, high_metrics = manager.learn(key_manager, agent.manager, actors.controller, actors.embedding, windows, setup)
     return agent._replace(manager=high), low_metrics | high_metrics

@@ -21,7 +21,7 @@ ControllerState = A2CState | TD3State
 def init(key: PRNGKeyArray, setup: Setup) -> ControllerState:
     """An untrained controller."""
     space, cfg = setup.space, setup.cfg
-    inputs = setup.obs_dim - space.context + space.goal_dim
+    inputs = space.seen_dim(setup.obs_dim) + space.goal_dim
     if isinstance(cfg.controller, TD3):
         return td3.init(key, inputs, setup.actions.outputs, settings(cfg.controller))
     return a2c.init(key, inputs, setup.actions.outputs, cfg.controller)

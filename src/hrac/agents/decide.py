@@ -33,6 +33,11 @@ class Setup(NamedTuple):
     cfg: Config
 
     @property
+    def has_manager(self) -> bool:
+        """Whether subgoals are learned."""
+        return self.cfg.manager.subgoals in ("absolute", "relative")
+
+    @property
     def remembers(self) -> bool:
         """Whether points visited in an episode may become subgoals."""
         return isinstance(self.cfg.controller, A2C) and self.cfg.controller.hindsight > 0
@@ -41,7 +46,8 @@ class Setup(NamedTuple):
 class Actors(NamedTuple):
     """The networks that are needed to act."""
 
-    manager: MLP
+    manager: MLP | None
+    """None where there is no manager."""
     controller: MLP
     embedding: MLP | None
     """The adjacency network; None where adjacency is not learned."""
@@ -105,8 +111,13 @@ def propose(
     noise: Noise | None = None,
     ready: Bool[AnyArray, "*n"] | None = None,
 ) -> Float[AnyArray, "*n goal"]:
-    """The manager's subgoals. To explore: one of several noisy candidates, or a uniform one until the manager is ready."""
+    """The manager's subgoals. To explore: one of several noisy candidates, or a uniform one until the manager is ready.
+
+    Without a manager: the target of the task, or zeros if there are no subgoals.
+    """
     space, position = setup.space, setup.space.phi(obs)
+    if actors.manager is None:
+        return space.task(obs) if setup.cfg.manager.subgoals == "task" else obs.__array_namespace__().zeros_like(position)
     plain = space.squash(actors.manager(obs))
     if noise is None or ready is None:
         return plain

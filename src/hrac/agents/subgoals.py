@@ -32,6 +32,8 @@ class SubgoalSpace(NamedTuple):
     """Numbers at the end of an observation that only the manager sees."""
     sees_position: bool = True
     """Whether the controller sees its position."""
+    sees_context: bool = False
+    """Whether the controller sees the context too."""
     fallen: Callable[[AnyArray], AnyArray] | None = None
     """From an observation to whether the agent lies on its back; None: the task has no such function."""
 
@@ -43,6 +45,10 @@ class SubgoalSpace(NamedTuple):
     def phi(self, obs: Float[AnyArray, "*n obs"]) -> Float[AnyArray, "*n goal"]:
         """The point of goal space of an observation."""
         return obs[..., : self.goal_dim]
+
+    def task(self, obs: Float[AnyArray, "*n obs"]) -> Float[AnyArray, "*n goal"]:
+        """The subgoal that stands for the target of the task, which is the context of an observation."""
+        return self.towards(obs[..., obs.shape[-1] - self.context :], self.phi(obs))
 
     @property
     def _map(self) -> Box:
@@ -94,11 +100,15 @@ class SubgoalSpace(NamedTuple):
         self, obs: Float[AnyArray, "*n obs"], subgoal: Float[AnyArray, "*n goal"]
     ) -> Float[AnyArray, "*n seen"]:
         """The controller's input: the part of the observation that it may see, then the subgoal."""
-        xp, seen = obs.__array_namespace__(), obs[..., : obs.shape[-1] - self.context]
+        xp, seen = obs.__array_namespace__(), obs[..., : self.seen_dim(obs.shape[-1])]
         if not self.sees_position:
             hidden = xp.zeros((*seen.shape[:-1], self.goal_dim), dtype=seen.dtype)
             seen = xp.concatenate([hidden, seen[..., self.goal_dim :]], axis=-1)
         return xp.concatenate([seen, self.shown(subgoal, self.phi(obs))], axis=-1)
+
+    def seen_dim(self, obs_dim: int) -> int:
+        """How many numbers of an observation the controller sees."""
+        return obs_dim if self.sees_context else obs_dim - self.context
 
     def transition(
         self,

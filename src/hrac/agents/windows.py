@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from hrac.agents.a2c import ControllerStep, returns_to_window_end
+from hrac.agents.a2c import Beyond, ControllerStep, returns_to_window_end
 from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace, reached
 from hrac.agents.td3 import Transition
 from hrac.config import Config
-from hrac.settings import TD3
+from hrac.settings import A2C, TD3
 from hrac.spaces import AnyArray, Box
 
 
@@ -88,6 +88,23 @@ def controller_steps(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -
         action=trajectory.action,
         ret=returns_to_window_end(rewards, trajectory.last, cfg.controller.discount, k),
         valid=(window_end >= k) & (window_end < len(time)),
+        beyond=_beyond(trajectory, window_end, space, cfg),
+    )
+
+
+def _beyond(trajectory: Trajectory, window_end: Int[Array, " time"], space: SubgoalSpace, cfg: Config) -> Beyond | None:
+    """What follows the window of each step, if returns go on past its end. After the end of an episode nothing follows."""
+    assert isinstance(cfg.controller, A2C)
+    if not cfg.controller.bootstraps:
+        return None
+    time = jnp.arange(len(window_end))
+    end = jnp.minimum(window_end, len(time) - 1)
+    last = jax.tree.map(lambda leaf: leaf[end], trajectory)
+    subgoal = space.transition(last.subgoal, space.phi(last.obs), space.phi(last.next_obs))
+    weight = jnp.asarray(cfg.controller.discount, jnp.float32) ** (end - time + 1).astype(jnp.float32)
+    return Beyond(
+        seen=space.controller_input(last.next_obs, subgoal),
+        weight=jnp.where(last.terminated | last.truncated, 0.0, weight),
     )
 
 
@@ -115,12 +132,14 @@ def with_subgoals(
 
 
 def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
-    """1 where a step reached its subgoal, else 0; or minus the distance to the subgoal after the step.
+    """1 where a step reached its subgoal, else 0; or minus the distance to the subgoal after the step; or the environment's.
 
     `controller.fallen_penalty` is subtracted for a step that ends with the agent on its back.
     """
     target, after = space.target(trajectory.subgoal, space.phi(trajectory.obs)), space.phi(trajectory.next_obs)
-    if cfg.controller.intrinsic_reward == "distance":
+    if cfg.controller.intrinsic_reward == "environment":
+        rewards = trajectory.reward
+    elif cfg.controller.intrinsic_reward == "distance":
         rewards = -jnp.linalg.norm(target - after, axis=-1)
     else:
         rewards = reached(target, after, cfg.controller).astype(jnp.float32)

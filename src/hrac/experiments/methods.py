@@ -28,6 +28,14 @@ HIRO = {
 }
 """No adjacency, directional subgoals, plain exploration noise, off-policy correction."""
 
+FLAT = {
+    "adjacency.source": "none",
+    "manager.subgoal_range": None,
+    "manager.candidates": 1,
+    "manager.correction_candidates": 0,
+}
+"""No manager, so nothing of it."""
+
 METHODS = {
     "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
     "hiro": Method("directional subgoals with off-policy correction, without adjacency", HIRO),
@@ -59,6 +67,28 @@ METHODS = {
     "neg-reward": Method(
         "HRAC without the adjacency loss: a subgoal that is judged not adjacent costs the manager a reward of 1",
         {"manager.eta": 0.0, "manager.non_adjacent_penalty": 1.0},
+    ),
+    "flat": Method(
+        "no hierarchy: the controller's learner on the reward of the environment",
+        FLAT
+        | {
+            "manager.subgoals": "none",
+            "controller.intrinsic_reward": "environment",
+            "controller.sees_position": True,
+            "controller.sees_context": True,
+        },
+        {"a2c": {"controller.bootstraps": True}, "td3": {"controller.discount": 0.99, "controller.reward_scale": 0.1}},
+    ),
+    "flat-her": Method(
+        "no hierarchy: the task's target as the only goal, and points that were reached as goals in hindsight",
+        FLAT
+        | {
+            "k": 50,
+            "manager.subgoals": "task",
+            "controller.intrinsic_reward": "distance",
+            "controller.hindsight": 0.8,
+        },
+        {"td3": {"controller.discount": 0.99, "controller.reward_scale": 0.1, "controller.ends_with_window": False}},
     ),
 }
 

@@ -225,6 +225,11 @@ def _check_fit(config: Config, world: Environment | HostTask) -> None:
     threads = config.training.env_threads
     if threads is not None and not isinstance(world, HostTask):
         raise ConfigError(f"training.env_threads must be None on {config.task}, which is stepped on the device, got {threads}")
+    targets = env.context_dim == len(env.position_low)
+    if config.manager.subgoals == "task" and not targets:
+        raise ConfigError(
+            f"manager.subgoals must be 'absolute', 'relative' or 'none' on {config.task}, which shows no target, got 'task'"
+        )
     if (penalty := config.controller.fallen_penalty) > 0 and not hasattr(env, "fallen"):
         raise ConfigError(
             f"controller.fallen_penalty must be 0 on {config.task}, which cannot tell who has fallen, got {penalty:g}"

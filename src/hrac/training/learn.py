@@ -56,8 +56,10 @@ def learn(key: PRNGKeyArray, run: RunState, setup: Setup) -> tuple[AgentState, d
     else:
         trajectory = replay.recent(run.replay, cfg.k + round_steps // copies, copies)
         steps = flat(jax.vmap(lambda t: controller_steps(t, setup.space, cfg), 1, 0)(trajectory))
-    shape = (round(cfg.controller_updates / cfg.k), cfg.manager.batch_size)
-    windows = manager_window(*replay.sample_windows(key_windows, run.replay, shape, cfg.k, copies), cfg)
+    windows = None
+    if setup.has_manager:
+        shape = (round(cfg.controller_updates / cfg.k), cfg.manager.batch_size)
+        windows = manager_window(*replay.sample_windows(key_windows, run.replay, shape, cfg.k, copies), cfg)
     return agents.learn(key_learn, run.agent, steps, windows, setup)
 
 

@@ -79,10 +79,12 @@ def draw_step(axis: Axes, policy: Policy, episode: Episode, sketch: Sketch, step
     here = positions[-1]
     draw_heat(axis, policy, here, sketch, norm)
     draw_map(axis, sketch)
-    walked, target = sketch.place(positions), sketch.place(space.target(episode.subgoal[step], here))
+    walked = sketch.place(positions)
     axis.plot(walked[:, 0], walked[:, 1], color=PATH, linewidth=1.4, solid_capstyle="round")
     axis.plot(*walked[-1], "o", color=PATH, markersize=6)
-    axis.plot(*target, "*", color=SUBGOAL, markeredgecolor=PATH, markersize=12, clip_on=False)
+    if policy.config.manager.subgoals != "none":
+        target = sketch.place(space.target(episode.subgoal[step], here))
+        axis.plot(*target, "*", color=SUBGOAL, markeredgecolor=PATH, markersize=12, clip_on=False)
 
 
 def draw_map(axis: Axes, sketch: Sketch) -> None:

@@ -232,7 +232,7 @@ def play(
 
     `look` is called before each step.
     """
-    env, runs = task.batch(len(seeds), threads), len(actors.manager.biases[0])
+    env, runs = task.batch(len(seeds), threads), len(actors.controller.biases[0])
     shape = (runs, len(seeds) // runs)
     obs = observed(env, env.reset(seeds=seeds)).reshape(*shape, -1)
     rng = np.random.default_rng(seeds)  # draws discrete actions

@@ -27,12 +27,13 @@ def make_setup(task: Environment | HostTask, config: Config) -> Setup:
 
 def _subgoal_space(env: Environment | BatchEnvironment, config: Config) -> SubgoalSpace:
     return SubgoalSpace(
-        relative=config.manager.subgoals == "relative",
+        relative=config.manager.subgoals in ("relative", "task"),
         low=env.position_low,
         high=env.position_high,
         shown_relative=config.controller.subgoals_shown_as == "displacement",
         reach=config.manager.subgoal_range,
         context=env.context_dim,
         sees_position=config.controller.sees_position,
+        sees_context=config.controller.sees_context,
         fallen=getattr(env, "fallen", None),
     )

@@ -57,8 +57,10 @@ def subgoal_numbers(
 ) -> dict[str, Shaped[AnyArray, "*n"]]:
     """For each step: whether its subgoal is judged adjacent, whether it is truly within k steps, its distance after the step.
 
-    The first needs an adjacency network, the second an environment that knows its distances.
+    The first needs an adjacency network, the second an environment that knows its distances. Without subgoals there is nothing.
     """
+    if setup.cfg.manager.subgoals == "none":
+        return {}
     xp, space = obs.__array_namespace__(), setup.space
     position, after = space.phi(obs), space.phi(next_obs)
     target = space.target(subgoal, position)
