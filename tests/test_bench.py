@@ -27,7 +27,7 @@ OVERLAPPING = {
 @pytest.mark.parametrize(
     ("task", "changes", "how"),
     [
-        ("maze", {"env.layout": "#####\n#A.G#\n#####", "seeds": [0, 1]}, "2 seed(s) of 2 copies"),
+        ("maze", {"env.layout": "#####\n#A.G#\n#####", "adjacency.source": "none"}, "1 seed(s) of 2 copies"),
         ("point-maze", OVERLAPPING, "1 seed(s) of 2 copies, collecting while learning"),
     ],
 )

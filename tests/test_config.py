@@ -58,7 +58,7 @@ def test_replacing_an_unknown_field_names_it_and_lists_the_fields(name):
         ("manager.hinge", 0.0, "greater than or equal to 0.000001"),
         ("manager.discount", 1.5, "less than or equal to 1"),
         ("env.random_action_prob", math.nan, "less than or equal to 1"),
-        ("manager.subgoals", "up", "'absolute' or 'relative'"),
+        ("manager.subgoals", "up", "'absolute', 'relative', 'task' or 'none'"),
         ("controller.subgoals_shown_as", 1, "'given' or 'displacement'"),
         ("k", "ten", "a valid integer"),
         ("k", "10", "a valid integer"),

@@ -36,7 +36,7 @@ def _bounds(learner):
 
 
 def _case(run, name, value):
-    ordinary = run == "maze" and name in ("adjacency__batch_size", "manager__buffer_windows")
+    ordinary = run == "maze" and name in ("manager__batch_size", "manager__buffer_windows")
     return pytest.param(run, name, value, marks=() if ordinary else pytest.mark.stress, id=f"{run}-{name}-{value}")
 
 

@@ -266,8 +266,8 @@ def test_an_episode_can_be_drawn(unbroken, tmp_path):
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize(("task", "objects"), [("ant-maze", 0), ("ant-maze-sparse", 0), ("ant-gather", 16)])
-def test_every_ant_can_be_trained_played_and_drawn(task, objects, tmp_path):
+@pytest.mark.parametrize(("task", "objects"), [("ant-maze-sparse", 0), ("ant-gather", 16)])  # Ant Maze: see the golden runs
+def test_an_ant_can_be_trained_played_and_drawn(task, objects, tmp_path):
     settings = {name: value for name, value in TINY.items() if name != "env__layout"}
     outcome = hrac.train(task, steps=800, out=tmp_path / "run", display=Silent(), **settings)
     assert outcome.finished
