@@ -241,7 +241,7 @@ def train(
     return learn.train(states, sources, rngs, epochs, cfg)[0]
 
 
-def distances(points: Floats) -> NDArray[np.float64]:
+def distances(points: NDArray[np.number]) -> NDArray[np.float64]:
     """Straight lines between all points (n, n)."""
     wide = points.astype(np.float64)
     return np.sqrt(((wide[:, None] - wide[None]) ** 2).sum(axis=-1))

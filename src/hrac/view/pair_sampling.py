@@ -140,7 +140,15 @@ def _embedding(axis: Axes, result: Result, flat: NDArray[np.float64]) -> None:
     second = result.world.cell_distances[_states(result)[1]] < steps
     for marker, side in zip(SIDES, (~second, second), strict=True):
         axis.scatter(
-            *flat[side].T, c=steps[side], norm=norm, cmap="cividis", marker=marker, s=24, edgecolors=PATH, linewidths=0.4
+            flat[side, 0],
+            flat[side, 1],
+            c=steps[side],
+            norm=norm,
+            cmap="cividis",
+            marker=marker,
+            s=24,
+            edgecolors=PATH,
+            linewidths=0.4,
         )
     for number, state in enumerate(_states(result), start=1):
         line = {"arrowstyle": "-", "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
