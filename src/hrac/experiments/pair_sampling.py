@@ -251,8 +251,8 @@ def misjudged(cells: NDArray[np.integer], truth: Masks) -> tuple[float, Masks]:
     """The accuracy of the best threshold on Euclidean distance, and the pairs (cells, cells) that it gets wrong.
 
     The best threshold has the highest accuracy over all pairs of different cells; of several, the lowest. The wrong pairs are
-    of both kinds: those beyond k steps that it takes to be near, most of them across the wall, and those within k steps that it
-    takes to be far, in straight corridors. So a network that calls everything far, or everything near, does not get all of them
+    of both kinds: those beyond k steps that it takes to be near, as across a wall, and those within k steps that it takes to be
+    far, as straight ahead. So a network that calls everything far, or everything near, does not get all of them
     right.
 
     >>> cells = np.array([[0], [1], [2], [6]])  # a line, where 1 and 2 are kept apart by a thin wall
