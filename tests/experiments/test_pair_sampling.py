@@ -153,9 +153,9 @@ def test_accuracy_is_that_of_the_adjacency_network():
     assert result.scores[0].accuracy == pytest.approx(float(expected))
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"episode_steps": 0}, {"gradient_steps": -1}, {"k": 0}])
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"episode_steps": 0}, {"gradient_steps": -1}, {"k": 0}, {"steps": 10**12}])
 def test_impossible_numbers_are_refused(wrong):
-    with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be at least 1"):
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be from 1 to 10,000,000, got"):
         pair_sampling.run([0], **TINY | wrong)
 
 

@@ -53,6 +53,8 @@ EPISODE_STEPS = 200
 """Steps of an episode (ours; as in Maze)."""
 GRADIENT_STEPS = 10_000
 """Of each network. The 50 epochs of Table 3 would be 9,568 in this map."""
+MOST_STEPS = 10_000_000
+"""Of any kind: more would not fit into memory, or take days."""
 SEEDS = 10
 
 SourceName = Literal["table", "trajectories", "oracle"]
@@ -168,12 +170,12 @@ def run(
 ) -> Result:
     """Walk once per seed, train a network per seed and source, and judge all of them. `say` gets a line per network."""
     for name, value in (("steps", steps), ("episode_steps", episode_steps), ("gradient_steps", gradient_steps), ("k", k)):
-        if value < 1:
-            raise ConfigError(f"{name} must be at least 1, got {value}")
+        if not 1 <= value <= MOST_STEPS:
+            raise ConfigError(f"{name} must be from 1 to {MOST_STEPS:,}, got {value:,}")
     if not seeds or not sources:
         raise ConfigError("name at least one seed and one source of pairs")
     cfg = cfg or AdjacencyConfig()
-    world = DividedRoom(layout, time_limit=episode_steps)
+    world = DividedRoom(layout, time_limit=min(episode_steps, steps))
     walks = {seed: random_walk(world, seed, steps) for seed in seeds}
     runs = [(seed, source) for seed in seeds for source in sources]
     truth = world.cell_distances <= k
