@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 import hrac
 from hrac import config as configs
+from hrac.cli.pairs import pairs
 from hrac.cli.play import evaluate, picture
 from hrac.cli.results import compare, curves
 from hrac.cli.sweep import sweep
@@ -25,6 +26,7 @@ USAGE = """usage: hrac COMMAND [options]
   compare RUN.. final scores with intervals over seeds, pooled by task and method
   curves RUN... draw learning curves, one per folder
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
+  pairs         compare adjacency learning with direct pair sampling, as the paper does
   list          the tasks with their presets, the methods, the experiments
   bench TASK    measure the speed of training
 
@@ -37,11 +39,12 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "compare": compare,
     "curves": curves,
     "sweep": sweep,
+    "pairs": pairs,
     "list": list_,
     "bench": bench,
 }
 
-COMPILING = ("train", "eval", "picture", "bench")
+COMPILING = ("train", "eval", "picture", "pairs", "bench")
 
 
 def main() -> None:

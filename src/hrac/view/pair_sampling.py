@@ -1,0 +1,187 @@
+"""The picture of `hrac pairs`: learned distances from two states on the two sides of a wall, and embeddings as planes (LLE)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from hrac.errors import HracError
+from hrac.experiments.pair_sampling import Result, distances
+from hrac.folder import files
+from hrac.view.episode import PATH, draw_map
+
+NEIGHBOURS = 12
+"""Nearest embeddings that each one is rebuilt from (LLE)."""
+FARTHEST = 3.0
+"""Where the colours of distances end, in thresholds."""
+NAMES = {
+    "table": "adjacency table\n(the paper's method)",
+    "trajectories": "pairs from trajectories\n(direct sampling)",
+    "oracle": "true relation\n(oracle)",
+}
+SIDES = ("o", "^")
+"""Markers of the cells that are nearer to s1, and to s2."""
+LABEL: dict[str, Any] = {
+    "ha": "center",
+    "va": "center",
+    "fontsize": 9,
+    "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": PATH, "linewidth": 0.6},
+}
+
+
+class MissingExtraError(HracError, ImportError):
+    """A library that the figure needs is not installed; the message names the extra that brings it."""
+
+
+def manifold() -> Any:
+    """`sklearn.manifold`; raises `MissingExtraError`."""
+    try:
+        from sklearn import manifold
+    except ImportError:
+        raise MissingExtraError("this figure needs scikit-learn: install it with  pip install 'hrac[figures]'") from None
+    return manifold
+
+
+def plane(embedding: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Embeddings (cells, dimensions) by locally linear embedding (cells, 2), each coordinate scaled to unit variance."""
+    lle = manifold().LocallyLinearEmbedding(
+        n_neighbors=min(NEIGHBOURS, len(embedding) - 1), n_components=2, eigen_solver="dense"
+    )
+    flat = lle.fit_transform(embedding.astype(np.float64))
+    return (flat - flat.mean(axis=0)) / flat.std(axis=0)
+
+
+def draw(result: Result, path: Path) -> None:
+    """Write the picture: a row for the true distances and a row per source of pairs, all of the first seed."""
+    flat = {source: plane(embedding) for source, embedding in result.embeddings.items()}
+    rows = 1 + len(flat)
+    figure = Figure(figsize=(11.0, 2.6 * rows + 1.3), layout="constrained")
+    axes = figure.subplots(rows, 3)
+    states, steps = _states(result), result.world.cell_distances
+    for column, state in enumerate(states):
+        _heat(axes[0, column], result, steps[state] / result.k, steps[state] <= result.k, state)
+        axes[0, column].set_title(f"from s{column + 1}", fontsize=11)
+    _key(axes[0, 2], result)
+    axes[0, 0].set_ylabel("true distance")
+    for row, (source, embedding) in enumerate(result.embeddings.items(), start=1):
+        learned = distances(embedding) / result.threshold
+        for column, state in enumerate(states):
+            _heat(axes[row, column], result, learned[state], learned[state] < 1, state)
+        _embedding(axes[row, 2], result, flat[source])
+        axes[row, 0].set_ylabel(NAMES[source])
+    _legends(figure, axes, result)
+    with files.atomic(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=130)
+
+
+def _states(result: Result) -> list[int]:
+    """The numbers of the cells s1 and s2."""
+    cells, marks = result.world.cells, result.world.layout.marks
+    return [int(np.flatnonzero((cells == marks[letter]).all(axis=1))[0]) for letter in "12"]
+
+
+def _grid(result: Result, values: NDArray[Any], empty: Any) -> NDArray[Any]:
+    """Values of the cells on the map (rows, columns), with `empty` in walls."""
+    grid = np.full(result.world.layout.walls.shape, empty, dtype=values.dtype)
+    grid[tuple(result.world.cells.T)] = values
+    return grid
+
+
+def _map(axis: Axes, result: Result, values: NDArray[np.floating], norm: Normalize, colours: str) -> None:
+    axis.imshow(_grid(result, values, np.nan), cmap=colours, norm=norm, interpolation="nearest")
+    draw_map(axis, result.world.sketch()._replace(marks=()))
+    axis.set_xticks([])
+    axis.set_yticks([])
+
+
+def _heat(axis: Axes, result: Result, values: NDArray[np.floating], near: NDArray[np.bool_], state: int) -> None:
+    """Distances from a state, with the outlines of what is judged to be near and of what is."""
+    _map(axis, result, values, Normalize(0.0, FARTHEST), "viridis")
+    _outline(axis, _grid(result, result.world.cell_distances[state] <= result.k, False), "black", ":", 1.8)
+    _outline(axis, _grid(result, near, False), "white", "-", 1.8)
+    row, column = result.world.cells[state]
+    axis.plot(column, row, "*", color="white", markeredgecolor="black", markersize=13)
+
+
+def _outline(axis: Axes, mask: NDArray[np.bool_], colour: str, style: str, width: float) -> None:
+    """Lines along the borders of a region."""
+    down = [[(c - 0.5, r + 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(mask[1:] != mask[:-1])]
+    across = [[(c + 0.5, r - 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(mask[:, 1:] != mask[:, :-1])]
+    axis.add_collection(LineCollection(down + across, colors=colour, linestyles=style, linewidths=width, zorder=3))
+
+
+def _from_first(result: Result) -> tuple[NDArray[np.int32], Normalize]:
+    """The steps from s1 to each cell, which colour the embeddings."""
+    steps = result.world.cell_distances[_states(result)[0]]
+    return steps, Normalize(0, steps.max())
+
+
+def _key(axis: Axes, result: Result) -> None:
+    """The map in the colours of the embeddings."""
+    steps, norm = _from_first(result)
+    _map(axis, result, steps.astype(np.float64), norm, "cividis")
+    axis.set_title("embeddings by LLE, in these colours", fontsize=11)
+    marks = result.world.layout.marks
+    for letter, name in (("A", "A"), ("1", "s1"), ("2", "s2")):
+        row, column = marks[letter]
+        axis.text(column, row, name, **LABEL)
+
+
+def _embedding(axis: Axes, result: Result, flat: NDArray[np.float64]) -> None:
+    """All cells in the plane: a marker for each side of the wall."""
+    steps, norm = _from_first(result)
+    second = result.world.cell_distances[_states(result)[1]] < steps
+    for marker, side in zip(SIDES, (~second, second), strict=True):
+        axis.scatter(
+            flat[side, 0],
+            flat[side, 1],
+            c=steps[side],
+            norm=norm,
+            cmap="cividis",
+            marker=marker,
+            s=24,
+            edgecolors=PATH,
+            linewidths=0.4,
+        )
+    for number, state in enumerate(_states(result), start=1):
+        line = {"arrowstyle": "-", "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
+        towards = -22 * np.sign(flat[state])  # into the picture
+        axis.annotate(f"s{number}", flat[state], towards, textcoords="offset points", arrowprops=line, zorder=5, **LABEL)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    rows, columns = result.world.layout.walls.shape
+    axis.set_box_aspect(rows / columns)
+
+
+def _legends(figure: Figure, axes: NDArray[Any], result: Result) -> None:
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(0.0, FARTHEST), "viridis"),
+        ax=axes[:, :2],
+        location="bottom",
+        aspect=45,
+        shrink=0.9,
+        extend="max",
+    )
+    bar.set_label("distance; 1 is the threshold: what is nearer is judged adjacent", fontsize=9)
+    bar.set_ticks([0.0, 1.0, 2.0, 3.0])
+    bar.ax.axvline(1.0, color="white", linewidth=2.5)
+    steps = ScalarMappable(_from_first(result)[1], "cividis")
+    below = figure.colorbar(steps, ax=axes[:, 2], location="bottom", aspect=22, shrink=0.9)
+    below.set_label("steps from s1", fontsize=9)
+    lines = [
+        Line2D([], [], color="white", linewidth=2.2, label=f"judged within k = {result.k} steps"),
+        Line2D([], [], color="black", linestyle=":", linewidth=1.8, label="truly within k steps"),
+        Line2D([], [], linestyle="", color="white", marker="*", markeredgecolor="black", markersize=12, label="the state"),
+        *(
+            Line2D([], [], linestyle="", color="white", marker=marker, markeredgecolor=PATH, label=f"cell nearer to s{number}")
+            for number, marker in enumerate(SIDES, start=1)
+        ),
+    ]
+    figure.legend(handles=lines, loc="outside lower center", ncols=5, facecolor="#b9bcc6", edgecolor="none", fontsize=9)
