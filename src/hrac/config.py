@@ -80,13 +80,15 @@ class Config:
     def _check_without_manager(self) -> None:
         """Without a manager there is nobody whose subgoals could be constrained or corrected."""
         kind = self.manager.subgoals
-        if kind in ("task", "none"):
+        if not self.manager.learns:
             allowed = f"'none' where manager.subgoals are {kind!r}, got {self.adjacency.source!r}"
             _require(self.adjacency.source == "none", "adjacency.source", allowed)
         if kind == "none":
             given = self.controller.intrinsic_reward
             allowed = f"'environment' where manager.subgoals are 'none', got {given!r}"
             _require(given == "environment", "controller.intrinsic_reward", allowed)
+            share = self.controller.hindsight
+            _require(share == 0, "controller.hindsight", f"0 where manager.subgoals are 'none', got {share:g}")
 
     @property
     def controller_updates(self) -> float:

@@ -99,6 +99,11 @@ class ManagerConfig:
     """Hidden layers of actor and critics (paper, Network Architecture)."""
 
     @property
+    def learns(self) -> bool:
+        """Whether there is a manager."""
+        return self.subgoals in ("absolute", "relative")
+
+    @property
     def start_windows(self) -> int:
         """Windows in the buffer when learning starts."""
         return math.ceil(self.start_fraction * self.buffer_windows)
@@ -125,7 +130,7 @@ class ControllerSettings:
 
     intrinsic_reward: Literal["reached", "distance", "environment"] = "reached"
     """1 within `reach_radius` of the subgoal, else 0; or minus the distance to it (paper, HRAC details: ants); or the reward of
-    the environment."""
+    the environment times `manager.reward_scale`."""
 
     reach_radius: Positive = 0.5
     """The subgoal is reached within this distance of it (paper, HRAC details: 0.5 on the grid worlds; published code: sqrt(2)

@@ -15,12 +15,12 @@ from hrac.agents.windows import Trajectory, controller_steps, controller_transit
 from hrac.config import ConfigError, differences, replace
 from hrac.envs.grid import Maze
 from hrac.envs.hosted import Hosted
-from hrac.experiments import tasks
+from hrac.experiments import budget, tasks
 from hrac.experiments.methods import METHODS
 from hrac.folder import log
 from hrac.folder.progress import Silent
 from hrac.nets import MLP
-from hrac.training import learn
+from hrac.training import learn, replay
 from hrac.training.state import Training
 from hrac.view import episode as view
 from hrac.worlds.make import make_setup
@@ -143,13 +143,13 @@ def test_the_managers_reward_has_the_penalty(monkeypatch):
 
     monkeypatch.setattr(manager.td3, "update", spy)
     monkeypatch.setattr(manager, "non_adjacent_costs", lambda embedding, windows, setup: jnp.full_like(windows.reward, 7.0))
-    config = _config("maze", "neg-reward")
+    config = _config("maze", "neg-reward", manager__reward_scale=0.1)
     training = Training(config, tasks.make_env(config))
     run = jax.tree.map(lambda leaf: leaf[0], training.runs[0])  # an empty replay: all rewards are zero
     learn.learn(jax.random.key(0), run, training.setup)
     jax.effects_barrier()
     assert seen
-    assert all((np.asarray(rewards) == -7.0).all() for rewards in seen)
+    assert all((np.asarray(rewards) == -70.0).all() for rewards in seen)  # times reward_scale: -7
 
 
 # Hindsight
@@ -279,7 +279,7 @@ def test_a_flat_agent_sees_everything_and_is_rewarded_by_the_environment():
     )
     stored = jax.device_get(jax.tree.map(lambda leaf: leaf[:40], run.replay.steps))
     np.testing.assert_array_equal(steps.obs, np.concatenate([stored.obs, np.zeros((40, 2))], axis=1))
-    np.testing.assert_array_equal(steps.reward, stored.reward)
+    np.testing.assert_allclose(steps.reward, 0.1 * stored.reward, rtol=1e-6)  # scaled as the manager's
     assert (stored.reward < 0).all()  # minus the distance to the target
     assert not stored.subgoal.any()
 
@@ -294,6 +294,16 @@ def test_the_goal_of_a_flat_agent_with_hindsight_is_the_target():
     np.testing.assert_allclose(rewards, steps.reward, rtol=1e-4)  # the same as the environment's
 
 
+@pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather", "point-maze"])
+def test_a_flat_agent_knows_no_windows_and_keeps_none(task):
+    config = tasks.config_for(task, "flat")
+    assert not config.controller.ends_with_window
+    needs = budget.needs(config, budget.sizes_of(tasks.make_env(config)))
+    assert needs["manager.buffer_windows"] == 0
+    setup = make_setup(tasks.make_env(config), config)
+    assert config.controller.buffer_steps < replay.places(setup) < config.controller.buffer_steps + 1_000
+
+
 def test_a_task_that_shows_no_target_has_no_goal_to_give():
     for task in ("maze", "ant-gather", "ant-maze-sparse"):
         with pytest.raises(ConfigError, match=f"manager.subgoals must be .* on {task}, which shows no target, got 'task'"):
@@ -304,6 +314,7 @@ def test_a_task_that_shows_no_target_has_no_goal_to_give():
     ("changes", "message"),
     [
         ({"adjacency.source": "table"}, "adjacency.source must be 'none' where manager.subgoals are 'none', got 'table'"),
+        ({"controller.hindsight": 0.2}, "controller.hindsight must be 0 where manager.subgoals are 'none', got 0.2"),
         (
             {"controller.intrinsic_reward": "reached"},
             "controller.intrinsic_reward must be 'environment' where manager.subgoals are 'none', got 'reached'",

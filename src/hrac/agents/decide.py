@@ -35,7 +35,7 @@ class Setup(NamedTuple):
     @property
     def has_manager(self) -> bool:
         """Whether subgoals are learned."""
-        return self.cfg.manager.subgoals in ("absolute", "relative")
+        return self.cfg.manager.learns
 
     @property
     def remembers(self) -> bool:

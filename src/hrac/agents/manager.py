@@ -73,7 +73,8 @@ def learn(
         key_draw, key_update = jax.random.split(key)
         window, metrics = batch.whole, {}
         if cfg.non_adjacent_penalty > 0:
-            window = window._replace(reward=window.reward - non_adjacent_costs(embedding, window, setup))
+            costs = non_adjacent_costs(embedding, window, setup) / cfg.reward_scale  # the reward is scaled later
+            window = window._replace(reward=window.reward - costs)
         if cfg.correction_candidates > 0:
             corrected = correct(draw_candidates(key_draw, batch, setup), controller, batch, setup)
             metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))

@@ -138,7 +138,7 @@ def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) 
     """
     target, after = space.target(trajectory.subgoal, space.phi(trajectory.obs)), space.phi(trajectory.next_obs)
     if cfg.controller.intrinsic_reward == "environment":
-        rewards = trajectory.reward
+        rewards = cfg.manager.reward_scale * trajectory.reward
     elif cfg.controller.intrinsic_reward == "distance":
         rewards = -jnp.linalg.norm(target - after, axis=-1)
     else:

@@ -42,7 +42,7 @@ class SweepOptions:
     engine: Literal["local", "ray"] = "local"
     """Where cells are trained: on this machine, or on a Ray cluster (pip install 'hrac[ray]')."""
     address: str | None = None
-    """Ray: address of the cluster (default: that of RAY_ADDRESS, or a new one on this machine)."""
+    """Ray: address of the cluster (default: that of RAY_ADDRESS, the last one started on this machine, or a new one)."""
     num_cpus: float = 1.0
     """Ray: CPUs of each cell."""
     num_gpus: float = 0.0

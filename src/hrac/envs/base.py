@@ -10,7 +10,7 @@ a manager sees them. In JAX they are at the end of the observation; on the host 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
@@ -111,6 +111,11 @@ class KnownDistances(KnownCells, Protocol):
     def steps_between(self, position: Float[Array, " pos"], target: Float[Array, " pos"]) -> Int[Array, ""]:
         """True number of steps from one position to another, by their nearest cells."""
         ...
+
+
+def known_distances(env: object) -> KnownDistances | None:
+    """The environment, if it knows its distances. `isinstance` would compute them first, on Python 3.11."""
+    return cast(KnownDistances, env) if hasattr(type(env), "steps_between") else None
 
 
 class BatchStep(NamedTuple):

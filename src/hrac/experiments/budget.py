@@ -58,11 +58,12 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
     window = FLOAT * (2 * size.obs + size.goal + 2 + config.k * (size.obs + action + 1))
     pair = 2 * (8 + FLOAT * size.goal)
     updates = round(config.controller_updates)
+    kept = manager.buffer_windows * config.k if manager.learns else 0
     copies, walks = train.envs_per_run, -(-adjacency.pretrain_env_steps // size.time_limit)
     round_steps = train.round_env_steps + config.k * copies
     tried = (manager.correction_candidates + 2) * config.k * _work(controller.hidden) if manager.correction_candidates else 0
     one_run = networks(config, size) | {
-        "manager.buffer_windows": manager.buffer_windows * config.k * step,
+        "manager.buffer_windows": kept * step,
         "manager.batch_size": manager.batch_size * (updates // config.k * window + _work(manager.hidden)),
         "manager.correction_candidates": manager.batch_size * tried,
         "manager.candidates": copies * manager.candidates * _work(adjacency.hidden),
@@ -74,7 +75,7 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
         "training.eval_episodes": train.eval_episodes * (size.copy_bytes if td3 else (size.time_limit + config.k) * step),
     }
     if td3:
-        one_run["controller.buffer_steps"] = max(td3.buffer_steps - manager.buffer_windows * config.k, 0) * step
+        one_run["controller.buffer_steps"] = max(td3.buffer_steps - kept, 0) * step
         one_run["controller.batch_size"] = td3.batch_size * (updates * step + _work(controller.hidden))
     return {name: len(config.seeds) * count for name, count in one_run.items()}
 

@@ -77,7 +77,7 @@ METHODS = {
             "controller.sees_position": True,
             "controller.sees_context": True,
         },
-        {"a2c": {"controller.bootstraps": True}, "td3": {"controller.discount": 0.99, "controller.reward_scale": 0.1}},
+        {"a2c": {"controller.bootstraps": True}, "td3": {"controller.discount": 0.99, "controller.ends_with_window": False}},
     ),
     "flat-her": Method(
         "no hierarchy: the task's target as the only goal, and points that were reached as goals in hindsight",
@@ -86,9 +86,10 @@ METHODS = {
             "k": 50,
             "manager.subgoals": "task",
             "controller.intrinsic_reward": "distance",
+            "controller.sees_position": True,
             "controller.hindsight": 0.8,
         },
-        {"td3": {"controller.discount": 0.99, "controller.reward_scale": 0.1, "controller.ends_with_window": False}},
+        {"td3": {"controller.discount": 0.99, "controller.reward_scale": 0.1}},
     ),
 }
 

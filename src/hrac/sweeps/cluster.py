@@ -1,5 +1,7 @@
 """Cells as tasks of a Ray cluster: one whose process or machine dies is tried again and goes on from its checkpoint."""
 
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,12 +26,18 @@ def run(
 ) -> None:
     """Train cells on a cluster until all have ended or `stop()`. Cells that others train are left alone.
 
-    Without an address the cluster is the one that this process is connected to, that of RAY_ADDRESS, or a new one here.
+    Without an address the cluster is the one that this process is connected to, that of RAY_ADDRESS, the last one that was
+    started on this machine, or a new one.
     """
     ray = _imported()
     ours = not ray.is_initialized()
+    if address is not None and not ours:
+        raise SweepError(f"address must be None, because this process is connected to a Ray cluster already, got {address!r}")
     if ours:
+        before = signal.getsignal(signal.SIGTERM)
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        if threading.current_thread() is threading.main_thread():  # no other may set handlers
+            signal.signal(signal.SIGTERM, before)  # Ray puts one of its own in its place
     try:
         _warn_if_too_large(ray, board, num_cpus, num_gpus)
         task = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=RETRIES, max_calls=1)(obey)

@@ -101,7 +101,7 @@ def acting_metrics(
         (new.last, ("subgoal_miss",)),
     ):
         # Measured for at most twice as many windows as a round usually has, not for every step, to save time.
-        count = 2 * cfg.training.round_env_steps // cfg.k
+        count = max(2 * cfg.training.round_env_steps // cfg.k, cfg.training.envs_per_run)
         (index,) = jnp.nonzero(mask.reshape(-1), size=count, fill_value=-1)
         chosen = jax.tree.map(lambda leaf, i=index: leaf[i], flat(new))
         numbers = subgoal_numbers(chosen.obs, chosen.subgoal, chosen.next_obs, agent.actors.embedding, setup, known)

@@ -38,7 +38,7 @@ class Replay(NamedTuple):
 def places(setup: Setup) -> int:
     """Places in a ring: for the steps of all windows that are kept, and of those that have not ended yet."""
     training, k = setup.cfg.training, setup.cfg.k
-    kept = setup.cfg.manager.buffer_windows * k
+    kept = setup.cfg.manager.buffer_windows * k if setup.has_manager else 0
     if isinstance(setup.cfg.controller, TD3):
         kept = max(kept, setup.cfg.controller.buffer_steps)
     times = -(-kept // training.envs_per_run) + training.round_env_steps // training.envs_per_run + 2 * k

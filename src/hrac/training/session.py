@@ -64,7 +64,8 @@ def train(
         with contextlib.closing(log), _naming_the_checkpoint(folder):
             record = _FolderRecord(training, folder, log, display, deadline)
             if fresh and training.sources:
-                display.say(f"random behaviour for {config.adjacency.pretrain_env_steps:,} steps, first adjacency network ...")
+                walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
+                display.say(f"{walk}first adjacency network ...")
             try:
                 loop.train(training, record, deadline, fresh)
             except StoppedError:  # there is nothing to save in pre-training: a resumed run starts again

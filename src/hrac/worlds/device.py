@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, first_state, remember
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
-from hrac.envs.base import Environment, KnownDistances, State, Step
+from hrac.envs.base import Environment, State, Step, known_distances
 from hrac.folder import checkpoint
 from hrac.runs import Parts, join, over_runs
 from hrac.settings import TD3
@@ -43,7 +43,7 @@ class DeviceWorld:
     def __init__(self, env: Environment, setup: Setup, config: Config, parts: Parts) -> None:
         self.env, self.setup, self._parts = env, setup, parts
         self.ends_on_success = env.ends_on_success
-        self.known: KnownDistances | None = env if isinstance(env, KnownDistances) else None
+        self.known = known_distances(env)
         self._seeds = config.seeds
         self._act_keys = parts.split(run_keys(config.seeds, Stream.ACT))
         self._states: list[RolloutState] = [
@@ -219,7 +219,7 @@ def _random_action(key: PRNGKeyArray, actions: Actions) -> Array:
 @functools.partial(jax.jit, static_argnames=("episodes", "env", "setup"))
 def evaluate(keys: Key[Array, " runs"], actors: Actors, *, episodes: int, env: Environment, setup: Setup) -> dict[str, Mean]:
     """The metrics of episodes of all runs: totals and weights (runs, episodes)."""
-    known = env if isinstance(env, KnownDistances) else None
+    known = known_distances(env)
     episode = _play(keys, actors, episodes, env, setup)
     embedding = _without_single_run(actors.embedding, len(keys))
     numbers = summarise(episode, embedding, setup, known, env.ends_on_success)

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, first_state, remember
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
-from hrac.envs.base import BatchEnvironment, HostTask, KnownDistances, SimulationError
+from hrac.envs.base import BatchEnvironment, HostTask, SimulationError, known_distances
 from hrac.runs import Parts, join
 from hrac.settings import TD3
 from hrac.spaces import Box
@@ -71,7 +71,7 @@ class HostWorld:
     def __init__(self, task: HostTask, setup: Setup, config: Config, parts: Parts) -> None:
         self.task, self.setup, self.config, self._parts = task, setup, config, parts
         self.ends_on_success = task.ends_on_success
-        self.known: KnownDistances | None = task if isinstance(task, KnownDistances) else None
+        self.known = known_distances(task)
         self._evaluation = task.evaluation()
         self.runs, self.copies = len(config.seeds), config.training.envs_per_run
         self.env = task.batch(self.runs * self.copies, config.training.env_threads)
@@ -214,8 +214,7 @@ def evaluate(
 ) -> dict[str, NDArray[Any]]:
     """The metrics of one episode per seed: totals and weights (2, runs, episodes)."""
     episode = play(task, actors, seeds, setup, threads)
-    known = task if isinstance(task, KnownDistances) else None
-    numbers = summarise(episode, actors.embedding, setup, known, task.ends_on_success)
+    numbers = summarise(episode, actors.embedding, setup, known_distances(task), task.ends_on_success)
     return {name: np.stack(both) for name, both in numbers.items()}
 
 
