@@ -213,9 +213,9 @@ class AdjacencyConfig:
     stored trajectories directly. "none": adjacency is not learned and constrains nothing."""
 
     directed: bool = False
-    """Whether a way back may be longer than the way there, as after a one-way door. Then a cell is adjacent if it was reached
-    within k steps, not if it was left as lately, and two networks embed the two ends (paper, Implementation Details, for
-    environments that are not reversible). Off: adjacency is symmetric."""
+    """Whether adjacency depends on the direction, for environments where a way back may be longer than the way there. Only what
+    was reached from a cell within k steps is adjacent to it then, and two networks embed the two ends of a pair (paper,
+    Implementation Details). Off: a pair is adjacent if either was reached from the other."""
 
     epsilon: Positive = 1.0
     """epsilon_k of Eq. 11: adjacent cells are drawn within this embedding distance."""
