@@ -1,9 +1,9 @@
 """The k-step adjacency relation of the explored cells, built from trajectories and stored sparsely.
 
 Goal space, of any dimension and extent, is divided into cells. Two cells are adjacent when some trajectory was in both at
-most k steps apart; a cell is adjacent to itself. In a directed table, cell i has j as adjacent when a trajectory was in j at
-most k steps after it was in i. The relation is kept as one sorted array of pair codes, so its memory grows with the number of
-adjacent pairs, not with the square of the explored cells.
+most k steps apart; a cell is adjacent to itself. In a directed table, j is adjacent to i when a trajectory was in j at most k
+steps after i. The relation is kept as one sorted array of pair codes, so its memory grows with the number of adjacent pairs,
+not with the square of the explored cells.
 """
 
 import numpy as np

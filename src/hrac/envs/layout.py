@@ -74,7 +74,8 @@ def distances_to(grid: np.ndarray, cell: int) -> NDArray[np.int32]:
 
 
 def _whole(steps: NDArray[np.float64]) -> NDArray[np.int32]:
-    return np.where(np.isfinite(steps), steps, -1).astype(np.int32)
+    steps[np.isinf(steps)] = -1
+    return steps.astype(np.int32)
 
 
 def check_reachable(grid: np.ndarray, start: str) -> None:
