@@ -11,6 +11,7 @@ import pytest
 
 import hrac
 from hrac.agents import td3
+from hrac.config import replace
 from hrac.experiments import tasks
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -82,3 +83,16 @@ def test_the_picture_of_the_theory_is_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(script, "NOISE", 0.0)  # without chance there is little to reckon
     script.main(tmp_path / "theory.png")
     assert (tmp_path / "theory.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_worlds_with_one_way_doors_are_worlds(tmp_path):
+    script = _script("one_way_doors")
+    for task, layout in script.WORLDS.items():
+        changes = {name.replace("__", "."): value for name, value in script.SETTINGS.items()} | {"env.layout": layout}
+        world = tasks.make_env(replace(tasks.config_for(task), changes))
+        assert (world.cell_distances != world.cell_distances.T).any()
+    (tmp_path / "metrics.csv").write_text(
+        "seed,step,name,value\n"
+        "0,0,adjacency/accuracy,0.9\n0,50000,eval/success,0.6\n0,90000,eval/success,0.8\n0,90000,eval/subgoal_within_k,1.0\n"
+    )
+    assert script.row("maze", "directed", tmp_path) == "| maze | directed | 0.80 | 0.80 | 50,000 | 100 % | 0.90 |"

@@ -225,6 +225,11 @@ class AdjacencyConfig:
     """Where labelled pairs come from: the k-step relation of what was explored (paper), the environment's true distances, or
     stored trajectories directly. "none": adjacency is not learned and constrains nothing."""
 
+    directed: bool = False
+    """Whether adjacency depends on the direction, for environments where a way back may be longer than the way there. Only what
+    was reached from a cell within k steps is adjacent to it then, and two networks embed the two ends of a pair (paper,
+    Implementation Details). Off: a pair is adjacent if either was reached from the other."""
+
     epsilon: Positive = 1.0
     """epsilon_k of Eq. 11: adjacent cells are drawn within this embedding distance."""
 
@@ -244,7 +249,7 @@ class AdjacencyConfig:
     """Steps of random behaviour before anything is learned (Table 3). They count as environment steps of the run."""
 
     pretrain_epochs: Count = 50
-    """Table 3. An epoch is as many pairs as there are unordered pairs of explored cells."""
+    """Table 3. An epoch is as many pairs as there are unordered pairs of explored cells (ordered ones if `directed`)."""
 
     update_every_env_steps: Steps = 50_000
     """How often the relation is extended and the network fine-tuned (Table 3)."""
@@ -302,7 +307,8 @@ class EnvConfig:
     """Changes to the task's environment. None keeps the task's own value. A field that the task does not use must be None."""
 
     layout: Annotated[str, Field(max_length=1_000_000)] | None = None
-    """A map of your own, one line per row: # wall, . free, A start; in Maze also G, in Key-Chest K and C."""
+    """A map of your own, one line per row: # wall, . free, A start; in Maze also G, in Key-Chest K and C. Grid worlds may have
+    one-way doors, ^ v < >, which are entered and left only in the direction of the arrow."""
 
     time_limit: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Steps after which an episode is cut off (paper: 200 in Maze, 500 in the others)."""

@@ -67,7 +67,7 @@ class TabularMDP:
         walls, cells = world.layout.walls, world.cells
         number = np.cumsum(~walls).reshape(walls.shape) - 1
         wanted = cells[:, None] + MOVES
-        there = np.where(walls[tuple(wanted.T)].T[..., None], cells[:, None], wanted)
+        there = np.where(world.layout.moves[tuple(cells.T)][..., None], wanted, cells[:, None])
         moves = np.eye(len(cells))[number[tuple(there.T)].T]
         chance = world.random_action_prob
         return cls((1 - chance) * moves + chance * moves.mean(axis=1, keepdims=True))

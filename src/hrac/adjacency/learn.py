@@ -19,7 +19,7 @@ CHUNK_GRADIENT_STEPS = 500
 
 
 def gradient_steps(epoch_pairs: int, epochs: int, cfg: AdjacencyConfig) -> int:
-    """The paper's budget, `epochs` times all unordered pairs of explored cells, under the configured cap."""
+    """The paper's budget, `epochs` times all pairs of explored cells, under the configured cap."""
     return min(math.ceil(epochs * epoch_pairs / cfg.batch_size), cfg.max_gradient_steps)
 
 

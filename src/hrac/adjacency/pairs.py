@@ -34,6 +34,8 @@ class TablePairs:
             table.num_pairs <= LISTED_PAIRS or num_others < table.num_pairs / 20
         ):  # fewer than the adjacent ones, which are listed
             i, j = np.triu_indices(len(table.cells), 1)
+            if table.directed:
+                i, j = np.concatenate([i, j]), np.concatenate([j, i])
             left = ~table.adjacent(i, j)
             self._others = (i[left], j[left]) if num_others else self._adjacent  # then of weight zero
 
@@ -62,7 +64,7 @@ def _pick(pairs: tuple[Cells, Cells], rng: np.random.Generator, shape: tuple[int
 
 
 class TrajectoryPairs:
-    """Pairs of steps of the same episode: near if at most k apart in time, far if at least 4 k."""
+    """Pairs of steps of the same episode, the earlier first: near if at most k apart in time, far if at least 4 k."""
 
     def __init__(self, positions: NDArray[np.floating], episodes: NDArray[np.integer], k: int) -> None:
         self._positions, self._k = positions, k

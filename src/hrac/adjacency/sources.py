@@ -40,7 +40,7 @@ class Source(Protocol):
 
     @property
     def epoch_pairs(self) -> int:
-        """How many pairs an epoch has: all unordered pairs of explored cells."""
+        """How many pairs an epoch has: all pairs of explored cells, unordered unless `adjacency.directed`."""
         ...
 
     def numbers(self) -> dict[str, float]:
@@ -62,7 +62,7 @@ class Table:
     needs_random_walk = True
 
     def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig) -> None:
-        self.table = AdjacencyTable(k, cfg.cell_size, goal_dim)
+        self.table = AdjacencyTable(k, cfg.cell_size, goal_dim, cfg.directed)
 
     def extend(self, positions: Positions, episodes: Episodes) -> None:
         """Add the pairs of trajectories to the relation."""
@@ -74,7 +74,7 @@ class Table:
 
     @property
     def epoch_pairs(self) -> int:
-        """All unordered pairs of explored cells."""
+        """All pairs of explored cells, unordered unless directed."""
         return self.table.num_pairs
 
     def numbers(self) -> dict[str, float]:
@@ -87,8 +87,9 @@ class Table:
 
     def restore(self, arrays: Arrays) -> None:
         """Continue exactly from a snapshot."""
+        old = self.table
         self.table = AdjacencyTable.restore(
-            self.table.k, self.table.cell_size, self.table.cells.shape[1], arrays["cells"], arrays["pairs"]
+            old.k, old.cell_size, old.cells.shape[1], arrays["cells"], arrays["pairs"], old.directed
         )
 
 
@@ -99,7 +100,7 @@ class Oracle(Table):
 
     def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig, truth: Truth) -> None:
         super().__init__(k, goal_dim, cfg)
-        self.table = AdjacencyTable.from_distances(k, cfg.cell_size, *truth)
+        self.table = AdjacencyTable.from_distances(k, cfg.cell_size, *truth, directed=cfg.directed)
 
     def extend(self, positions: Positions, episodes: Episodes) -> None:
         """Do nothing: the relation is complete."""
@@ -112,7 +113,7 @@ class Trajectories:
 
     def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig) -> None:
         self._k = k
-        self._cells = AdjacencyTable(k, cfg.cell_size, goal_dim)
+        self._cells = AdjacencyTable(k, cfg.cell_size, goal_dim, cfg.directed)
         self._positions: Positions = np.zeros((0, goal_dim), np.float32)
         self._episodes: Episodes = np.zeros(0, np.int64)
 
@@ -142,9 +143,9 @@ class Trajectories:
 
     def restore(self, arrays: Arrays) -> None:
         """Continue exactly from a snapshot."""
-        no_pairs = np.zeros(0, np.int64)
+        old, no_pairs = self._cells, np.zeros(0, np.int64)
         self._cells = AdjacencyTable.restore(
-            self._k, self._cells.cell_size, self._cells.cells.shape[1], arrays["cells"], no_pairs
+            self._k, old.cell_size, old.cells.shape[1], arrays["cells"], no_pairs, old.directed
         )
         self._positions, self._episodes = arrays["positions"], arrays["episodes"]
 

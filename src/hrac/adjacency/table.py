@@ -1,8 +1,9 @@
 """The k-step adjacency relation of the explored cells, built from trajectories and stored sparsely.
 
 Goal space, of any dimension and extent, is divided into cells. Two cells are adjacent when some trajectory was in both at
-most k steps apart; a cell is adjacent to itself. The relation is kept as one sorted array of pair codes, so its memory
-grows with the number of adjacent pairs, not with the square of the explored cells.
+most k steps apart; a cell is adjacent to itself. In a directed table, j is adjacent to i when a trajectory was in j at most k
+steps after i. The relation is kept as one sorted array of pair codes, so its memory grows with the number of adjacent pairs,
+not with the square of the explored cells.
 """
 
 import numpy as np
@@ -12,7 +13,8 @@ Cells = NDArray[np.int64]
 Codes = NDArray[np.int64]
 
 _SHIFT = 32
-"""The code of a pair of cells (i, j), i < j, is i * 2**32 + j. Codes sort by i, for up to 2**31 cells."""
+"""The code of a pair of cells (i, j) is i * 2**32 + j, with i < j unless the table is directed. Codes sort by i, for up to
+2**31 cells."""
 
 
 class AdjacencyTable:
@@ -24,26 +26,34 @@ class AdjacencyTable:
     [0, 1, 2, 3]
     >>> table.adjacent(np.array([0, 0, 3, 2]), np.array([2, 3, 1, 2])).tolist()
     [True, False, True, True]
+    >>> table = AdjacencyTable(k=2, cell_size=1.0, dimensions=1, directed=True)
+    >>> table.update(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 0, 0]))
+    >>> table.adjacent(np.array([0, 0, 3, 2]), np.array([2, 3, 1, 2])).tolist()
+    [True, False, False, True]
     """
 
-    def __init__(self, k: int, cell_size: float, dimensions: int) -> None:
+    def __init__(self, k: int, cell_size: float, dimensions: int, directed: bool = False) -> None:
         self.k = k
         self.cell_size = cell_size
+        self.directed = directed
         self.cells: Cells = np.empty((0, dimensions), dtype=np.int64)
         self.pairs: Codes = np.empty(0, dtype=np.int64)
         """Sorted codes of the adjacent pairs of different cells."""
         self._index: dict[bytes, int] = {}
 
     @classmethod
-    def restore(cls, k: int, cell_size: float, dimensions: int, cells: Cells, pairs: Codes) -> "AdjacencyTable":
+    def restore(
+        cls, k: int, cell_size: float, dimensions: int, cells: Cells, pairs: Codes, directed: bool = False
+    ) -> "AdjacencyTable":
         """The table with these `cells` and `pairs`; raises `ValueError` if there can be no such table."""
-        table = cls(k, cell_size, dimensions)
+        table = cls(k, cell_size, dimensions, directed)
         integers = cells.dtype == pairs.dtype == np.int64
         if not integers or cells.shape[1:] != (dimensions,) or pairs.ndim != 1:
             raise ValueError(f"cells {cells.shape} of {dimensions} dimensions and pairs {pairs.shape} do not make a table")
         table._index_of(cells)
         first, second = table.decode(pairs)
-        if len(table.cells) != len(cells) or not ((first >= 0) & (first < second) & (second < len(cells))).all():
+        ordered = first != second if directed else first < second
+        if len(table.cells) != len(cells) or not (ordered & (first >= 0) & (np.maximum(first, second) < len(cells))).all():
             raise ValueError("the cells of a table must be different, and its pairs must be of these cells")
         if not (np.diff(pairs) > 0).all():
             raise ValueError("the pairs of a table must be in order")
@@ -52,17 +62,23 @@ class AdjacencyTable:
 
     @classmethod
     def from_distances(
-        cls, k: int, cell_size: float, positions: NDArray[np.number], distances: NDArray[np.integer]
+        cls,
+        k: int,
+        cell_size: float,
+        positions: NDArray[np.number],
+        distances: NDArray[np.integer],
+        directed: bool = False,
     ) -> "AdjacencyTable":
-        """The true relation of positions (n, dimensions), given the steps from each to each (n, n).
+        """The true relation of positions (n, dimensions), given the steps from each to each (n, n), -1 where there is no way.
 
-        Two cells are adjacent if there are at most k steps from either to the other.
+        Two cells are adjacent if there are at most k steps from either to the other, or if `directed` from the first to the
+        second.
         """
-        table = cls(k, cell_size, positions.shape[1])
+        table = cls(k, cell_size, positions.shape[1], directed)
         ids = table._index_of(table.cell_of(positions.astype(np.float64)))
         first, second = np.nonzero((distances <= k) & (distances >= 0))
         different = ids[first] != ids[second]
-        table.pairs = np.unique(_encode(ids[first][different], ids[second][different]))
+        table.pairs = np.unique(table._encode(ids[first][different], ids[second][different]))
         return table
 
     def explore(self, positions: NDArray[np.floating]) -> None:
@@ -91,16 +107,16 @@ class AdjacencyTable:
         for lag in range(1, min(self.k, len(ids) - 1) + 1):
             same = episodes[lag:] == episodes[:-lag]
             a, b = ids[:-lag][same], ids[lag:][same]
-            found.append(np.unique(_encode(a[a != b], b[a != b])))
+            found.append(np.unique(self._encode(a[a != b], b[a != b])))
         # Timsort merges the long sorted runs in linear time.
         codes = np.sort(np.concatenate(found), kind="stable")
         self.pairs = codes[np.concatenate([[True], codes[1:] != codes[:-1]])] if len(codes) else codes
 
     def adjacent(self, i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Whether the cells with these indices are adjacent, elementwise."""
+        """Whether the cells with these indices are adjacent, elementwise; if directed, j to i."""
         if len(self.pairs) == 0:
             return i == j
-        codes = _encode(np.asarray(i, np.int64), np.asarray(j, np.int64))
+        codes = self._encode(np.asarray(i, np.int64), np.asarray(j, np.int64))
         place = np.minimum(np.searchsorted(self.pairs, codes), len(self.pairs) - 1)
         return (i == j) | (self.pairs[place] == codes)
 
@@ -110,9 +126,9 @@ class AdjacencyTable:
 
     @property
     def num_pairs(self) -> int:
-        """Unordered pairs of explored cells, including each cell with itself: an epoch."""
+        """Pairs of explored cells, unordered unless directed, including each cell with itself: an epoch."""
         n = len(self.cells)
-        return n * (n + 1) // 2
+        return n * n if self.directed else n * (n + 1) // 2
 
     @property
     def num_adjacent(self) -> int:
@@ -134,6 +150,5 @@ class AdjacencyTable:
             self.cells = np.concatenate([self.cells, np.stack(new)])
         return ids[inverse.reshape(-1)]
 
-
-def _encode(i: Cells, j: Cells) -> Codes:
-    return (np.minimum(i, j) << _SHIFT) | np.maximum(i, j)
+    def _encode(self, i: Cells, j: Cells) -> Codes:
+        return (i << _SHIFT) | j if self.directed else (np.minimum(i, j) << _SHIFT) | np.maximum(i, j)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from hrac.adjacency import network
+from hrac.adjacency.network import Embedding
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.nets import MLP
@@ -49,7 +50,7 @@ class Actors(NamedTuple):
     manager: MLP | None
     """None where there is no manager."""
     controller: MLP
-    embedding: MLP | None
+    embedding: Embedding | None
     """The adjacency network; None where adjacency is not learned."""
 
 
@@ -146,7 +147,7 @@ def _adjacent_candidate(
 
 
 def judged_adjacent(
-    embedding: MLP | None, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*m goal"], setup: Setup
+    embedding: Embedding | None, subgoal: Float[AnyArray, "*n goal"], position: Float[AnyArray, "*m goal"], setup: Setup
 ) -> Bool[AnyArray, "*n"]:
     """Whether the adjacency network judges subgoals to be within k steps. Without a network all are."""
     if embedding is None:

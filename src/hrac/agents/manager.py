@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from hrac.adjacency import network
+from hrac.adjacency.network import Embedding
 from hrac.agents import td3
 from hrac.agents.correction import correct, draw_candidates
 from hrac.agents.decide import Setup, judged_adjacent
@@ -37,7 +38,7 @@ def settings(cfg: Config) -> Settings:
     )
 
 
-def too_far(embedding: MLP, setup: Setup) -> Penalty:
+def too_far(embedding: Embedding, setup: Setup) -> Penalty:
     """The adjacency loss of a subgoal,  max(||psi(phi(s)) - psi(g)|| - eps_k, 0)  (Eq. 13)."""
 
     def penalty(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
@@ -48,7 +49,7 @@ def too_far(embedding: MLP, setup: Setup) -> Penalty:
     return penalty
 
 
-def non_adjacent_costs(embedding: MLP | None, windows: Transition, setup: Setup) -> Float[Array, "*n"]:
+def non_adjacent_costs(embedding: Embedding | None, windows: Transition, setup: Setup) -> Float[Array, "*n"]:
     """The cost of the subgoals of windows to the manager: the penalty where one is judged not adjacent, else 0."""
     adjacent = judged_adjacent(embedding, windows.action, setup.space.phi(windows.obs), setup)
     return jnp.where(adjacent, 0.0, setup.cfg.manager.non_adjacent_penalty)
@@ -59,7 +60,7 @@ Drawn = tuple[Array, Window]
 
 
 def learn(
-    key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: MLP | None, batches: Window, setup: Setup
+    key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: Embedding | None, batches: Window, setup: Setup
 ) -> tuple[TD3State, Metrics]:
     """One update per minibatch of windows (updates, batch), whose subgoals are corrected first if so configured.
 

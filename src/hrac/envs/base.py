@@ -100,7 +100,7 @@ class KnownCells(Protocol):
 
     @property
     def cell_distances(self) -> NDArray[np.integer]:
-        """Steps between all of them (cells, cells)."""
+        """Steps from each of them to each (cells, cells); -1 where there is no way."""
         ...
 
 
@@ -109,7 +109,7 @@ class KnownDistances(KnownCells, Protocol):
     """An environment in which these steps are exact, and known for any two positions: for metrics too."""
 
     def steps_between(self, position: Float[Array, " pos"], target: Float[Array, " pos"]) -> Int[Array, ""]:
-        """True number of steps from one position to another, by their nearest cells."""
+        """True number of steps from one position to another, by their nearest cells; -1 if there is no way."""
         ...
 
 

@@ -1,7 +1,9 @@
 """Maze and Key-Chest: grid worlds, built from a layout string.
 
 A layout has `#` wall, `.` free, `A` start, and the letters of its task: `G` goal for `Maze`, `K` key and `C` chest for
-`KeyChest`. Position is (row, column); the moves are up, down, left, right; a move into a wall does nothing.
+`KeyChest`. `^`, `v`, `<` and `>` are one-way doors, which are entered and left only in the direction of the arrow. A way must
+lead from the start to every free cell, and one back. Position is (row, column); the moves are up, down, left, right; a move
+into a wall or against a door does nothing.
 
 The rules (`start`, `move`) take random numbers as arguments, and NumPy and JAX arrays alike. `reset` and `step`, which draw
 with keys, are the JAX environment; `hrac.envs.gym` uses the rules in NumPy.
@@ -19,8 +21,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from hrac.envs import layout as layouts
 from hrac.envs.base import Step
-from hrac.envs.layout import MOVES, LayoutError
-from hrac.envs.sketch import Mark, Rectangle, Sketch, rectangles
+from hrac.envs.layout import DOORS, MOVES, LayoutError
+from hrac.envs.sketch import Arrow, Mark, Rectangle, Sketch, rectangles
 from hrac.spaces import AnyArray, Discrete
 
 MAZE = """\
@@ -76,15 +78,20 @@ class Layout:
         return _frozen(np.argwhere(~self.walls).astype(np.int32))
 
     @cached_property
+    def moves(self) -> np.ndarray:
+        """Which moves lead from each cell to another one (rows, columns, 4)."""
+        return _frozen(layouts.possible_moves(self.grid))
+
+    @cached_property
     def distances(self) -> np.ndarray:
-        """Steps between all free cells (cells, cells)."""
+        """Steps from each free cell to each (cells, cells)."""
         return _frozen(layouts.distances(self.grid))
 
     def steps_to(self, letter: str) -> np.ndarray:
         """Steps from every cell to a marked one (rows, columns); -1 in walls."""
-        there = np.flatnonzero((self.cells == self.marks[letter]).all(axis=1))
+        there = int(np.flatnonzero((self.cells == self.marks[letter]).all(axis=1))[0])
         steps = np.full(self.walls.shape, -1, dtype=np.int32)
-        steps[tuple(self.cells.T)] = layouts.distances(self.grid, there)[0]
+        steps[tuple(self.cells.T)] = layouts.distances_to(self.grid, there)
         return _frozen(steps)
 
 
@@ -100,7 +107,7 @@ def parse(text: str, letters: str) -> Layout:
     >>> parse("####\\n#AG#\\n####", "AG").distances.tolist()
     [[0, 1], [1, 0]]
     """
-    grid = layouts.read(text, letters)
+    grid = layouts.read(text, letters + DOORS)
     marks = {}
     for letter in letters:
         found = np.argwhere(grid == letter)
@@ -171,7 +178,7 @@ class GridWorld(ABC):
 
     @property
     def cell_distances(self) -> np.ndarray:
-        """Steps between all free cells (cells, cells)."""
+        """Steps from each free cell to each (cells, cells)."""
         return self.layout.distances
 
     def _definition(self) -> tuple[object, ...]:
@@ -193,7 +200,7 @@ class GridWorld(ABC):
         return self.start(position)
 
     def step(self, key: PRNGKeyArray, state: GridState, action: Int[Array, ""]) -> Step:
-        """Move. A random action may replace the given one, and a wall stops the move."""
+        """Move. A random action may replace the given one, and a wall or a one-way door may stop the move."""
         return self.move(state, action, jax.random.uniform(key))
 
     def start(self, position: Int[AnyArray, "2"]) -> tuple[GridState, Float[AnyArray, " obs"]]:
@@ -209,9 +216,8 @@ class GridWorld(ABC):
         share = chance / max(self.random_action_prob, 1e-9)
         random_action = xp.minimum(xp.floor(share * len(MOVES)), len(MOVES) - 1).astype(xp.int32)
         action = xp.where(chance < self.random_action_prob, random_action, action.astype(xp.int32))
-        wanted = state.position + xp.asarray(MOVES)[action]
-        moved = ~xp.asarray(self.layout.walls)[wanted[0], wanted[1]]
-        position = xp.where(moved, wanted, state.position)
+        moved = xp.asarray(self.layout.moves)[state.position[0], state.position[1], action]
+        position = xp.where(moved, state.position + xp.asarray(MOVES)[action], state.position)
         outcome = self._outcome(state, moved, position)
         after = GridState(position, outcome.has_key, state.time + 1)
         terminated = outcome.achieved & self.ends_on_success
@@ -236,12 +242,17 @@ class GridWorld(ABC):
         """The map. A cell is one unit wide; its position is its centre."""
         walls = [Rectangle(c - 0.5, r - 0.5, columns, rows) for r, c, rows, columns in rectangles(self.layout.walls)]
         marks = [Mark(letter, float(column), float(row)) for letter, (row, column) in self.layout.marks.items()]
+        arrows = [
+            Arrow(float(column), float(row), float(right), float(down))
+            for door, (down, right) in zip(DOORS, MOVES, strict=True)
+            for row, column in np.argwhere(self.layout.grid == door)
+        ]
         (rows, columns) = self.layout.walls.shape
         high = (rows - 0.5, columns - 0.5)
-        return Sketch((-0.5, -0.5), high, tuple(walls), tuple(marks), across=1, downward=True)
+        return Sketch((-0.5, -0.5), high, tuple(walls), tuple(marks), across=1, downward=True, arrows=tuple(arrows))
 
     def steps_between(self, position: Float[Array, "2"], target: Float[Array, "2"]) -> Int[Array, ""]:
-        """Shortest path between the free cells nearest to two points."""
+        """Shortest path from the free cell nearest to one point to that nearest to another."""
         return jnp.asarray(self.cell_distances)[self._nearest(position), self._nearest(target)]
 
     def _nearest(self, point: Float[Array, "2"]) -> Int[Array, ""]:

@@ -1,4 +1,8 @@
-"""Maps made of characters: `#` is wall, `.` is free, letters have the meaning that the task gives them."""
+"""Maps made of characters: `#` is wall, `.` is free, letters have the meaning that the task gives them.
+
+`^`, `v`, `<` and `>` are one-way doors, for tasks that have them: free cells that are entered and left only in the direction of
+the arrow.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +12,9 @@ from hrac.errors import HracError
 
 MOVES = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)], dtype=np.int32)
 """Up, down, left, right as changes of (row, column)."""
+
+DOORS = "^v<>"
+"""The one-way doors, in the order of their moves."""
 
 
 class LayoutError(HracError, ValueError):
@@ -37,30 +44,56 @@ def read(text: str, letters: str) -> np.ndarray:
     return np.array([list(row) for row in rows])
 
 
-def distances(grid: np.ndarray, sources: NDArray[np.integer] | None = None) -> NDArray[np.int32]:
-    """Steps from some free cells, by number in reading order (default: from all), to all (sources, cells).
+def possible_moves(grid: np.ndarray) -> NDArray[np.bool_]:
+    """Which of the four moves lead from each cell to another one (rows, columns, 4). Walls have none.
+
+    >>> possible_moves(read("#####\\n#A>.#\\n#####", "A" + DOORS))[1, 1:4].astype(int).tolist()
+    [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
+    """
+    ways = np.zeros((*grid.shape, len(MOVES)), bool)
+    for number, (move, door) in enumerate(zip(MOVES, DOORS, strict=True)):
+        along = ~np.isin(grid, list("#" + DOORS.replace(door, "")))  # neither wall nor a door that leads elsewhere
+        ways[..., number] = along & np.roll(along, -move, axis=(0, 1))  # the border is wall: nothing goes around it
+    return ways
+
+
+def distances(grid: np.ndarray) -> NDArray[np.int32]:
+    """Steps from each free cell, in reading order, to each (cells, cells); -1 where there is no way.
 
     >>> distances(read("####\\n#A.#\\n#.##\\n####", "A")).tolist()
     [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
+    >>> distances(read("#####\\n#A>.#\\n#####", "A" + DOORS)).tolist()
+    [[0, 1, 2], [-1, 0, 1], [-1, -1, 0]]
     """
-    return csgraph.dijkstra(_neighbours(grid), unweighted=True, indices=sources).astype(np.int32)
+    return _whole(csgraph.dijkstra(_neighbours(grid), unweighted=True))
+
+
+def distances_to(grid: np.ndarray, cell: int) -> NDArray[np.int32]:
+    """Steps from each free cell to one, given by its number in reading order (cells)."""
+    return _whole(csgraph.dijkstra(_neighbours(grid).T, unweighted=True, indices=cell))
+
+
+def _whole(steps: NDArray[np.float64]) -> NDArray[np.int32]:
+    steps[np.isinf(steps)] = -1
+    return steps.astype(np.int32)
 
 
 def check_reachable(grid: np.ndarray, start: str) -> None:
-    """Raise `LayoutError` unless every free cell can be reached from the first `start`."""
-    _, part = csgraph.connected_components(_neighbours(grid), directed=False)
-    cells = np.argwhere(grid != "#")
-    lost = cells[part != part[np.flatnonzero(grid[grid != "#"] == start)[0]]]
-    if lost.size:
-        r, c = lost[0]
-        raise LayoutError(f"row {r}, column {c}: {str(grid[r, c])!r} cannot be reached from {start!r}")
+    """Raise `LayoutError` unless there is a way from the first `start` to every free cell, and a way back."""
+    cells, ways = np.argwhere(grid != "#"), _neighbours(grid)
+    first = int(np.flatnonzero(grid[grid != "#"] == start)[0])
+    for directed, problem in ((ways, "cannot be reached from"), (ways.T, "has no way back to")):
+        reached = csgraph.breadth_first_order(directed, first, return_predecessors=False)
+        lost = np.delete(cells, reached, axis=0)
+        if lost.size:
+            r, c = lost[0]
+            raise LayoutError(f"row {r}, column {c}: {str(grid[r, c])!r} {problem} {start!r}")
 
 
 def _neighbours(grid: np.ndarray) -> csr_array:
-    """Which free cells are neighbours, as a sparse matrix (cells, cells)."""
+    """From which free cell one move leads to which, as a sparse matrix (cells, cells)."""
     free = grid != "#"
-    number = np.where(free, np.cumsum(free).reshape(free.shape) - 1, -1)
-    across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])
-    first, second = np.concatenate([[a[(a >= 0) & (b >= 0)], b[(a >= 0) & (b >= 0)]] for a, b in (across, down)], axis=1)
-    both = np.concatenate([first, second]), np.concatenate([second, first])
-    return csr_array((np.ones(len(both[0])), both), (free.sum(), free.sum()))
+    number = np.cumsum(free).reshape(free.shape) - 1
+    *cell, move = np.nonzero(possible_moves(grid))
+    there = np.array(cell) + MOVES[move].T
+    return csr_array((np.ones(len(move)), (number[tuple(cell)], number[tuple(there)])), (free.sum(), free.sum()))

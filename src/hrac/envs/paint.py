@@ -105,6 +105,11 @@ def paint(sketch: Sketch, width: int, height: int, margin: float = 0.0) -> Canva
         if letter in MARKS:
             canvas.fill([Rectangle(x - 0.5, y - 0.5, 1.0, 1.0)], MARKS[letter])
     canvas.fill(sketch.walls, palette.WALL)
+    for x, y, dx, dy in sketch.arrows:
+        canvas.fill([Rectangle(x - 0.5, y - 0.5, 1.0, 1.0)], palette.DOOR)
+        tip = (x + 0.3 * dx, y + 0.3 * dy)
+        for begin in ((x - 0.3 * dx, y - 0.3 * dy), (x + 0.25 * dy, y + 0.25 * dx), (x - 0.25 * dy, y - 0.25 * dx)):
+            canvas.line(begin, tip, 0.12 * canvas.scale, palette.EDGE)
     for x, y, kind in sketch.things:
         canvas.disc((x, y), THING_RADIUS, THINGS[kind])
     canvas.clear_around()

@@ -49,6 +49,15 @@ class Thing(NamedTuple):
     kind: Literal["apple", "bomb"]
 
 
+class Arrow(NamedTuple):
+    """A one-way door, a unit wide, and its direction."""
+
+    x: float
+    y: float
+    dx: float
+    dy: float
+
+
 class Sketch(NamedTuple):
     """The visible parts of a map."""
 
@@ -65,6 +74,7 @@ class Sketch(NamedTuple):
     """Which of the first two coordinates of a position is drawn horizontally; the other one is drawn vertically."""
     downward: bool = False
     """Whether y grows downward, as rows do."""
+    arrows: tuple[Arrow, ...] = ()
 
     def place(self, positions: Places) -> NDArray[np.float64]:
         """Positions of goal space in drawing coordinates (..., 2)."""

@@ -88,6 +88,7 @@ def networks(config: Config, size: Sizes) -> dict[str, int]:
     controller = _parameters(seen, config.controller.hidden, size.action)
     controller += critics * _parameters(seen + size.action, config.controller.hidden, 1)
     embedding = _parameters(size.goal, config.adjacency.hidden, config.adjacency.embedding_dim)
+    embedding *= 2 if config.adjacency.directed else 1
     return {
         "manager.hidden": LEARNED * FLOAT * manager,
         "controller.hidden": LEARNED * FLOAT * controller,

@@ -140,7 +140,8 @@ class Training:
         numbers |= {name: np.array([each[name] for each in counted]) for name in counted[0]}
         if self.world.known is not None:
             cells = jnp.asarray(self.world.known.cells, jnp.float32)
-            truth = jnp.asarray(self.world.known.cell_distances <= self.config.k)
+            steps = self.world.known.cell_distances
+            truth = jnp.asarray((steps >= 0) & (steps <= self.config.k))
             measured = [accuracy_runs(part.agent, cells, truth, threshold=cfg.threshold) for part in self.runs]
             numbers["adjacency/accuracy"] = np.asarray(join(measured))
         return self._rows(numbers)

@@ -88,12 +88,15 @@ def draw_step(axis: Axes, policy: Policy, episode: Episode, sketch: Sketch, step
 
 
 def draw_map(axis: Axes, sketch: Sketch) -> None:
-    """Walls, marks, targets and things."""
+    """Walls, one-way doors, marks, targets and things."""
     walls = [Rectangle((x, y), width, height) for x, y, width, height in sketch.walls]
     axis.add_collection(PatchCollection(walls, facecolor=WALL, edgecolor=WALL, linewidth=0.2))
     for letter, x, y in sketch.marks:
         if letter != "A":
             axis.text(x, y, letter, ha="center", va="center", fontsize=9, fontweight="bold")
+    for x, y, dx, dy in sketch.arrows:
+        shaft = {"width": 0.06, "head_width": 0.5, "head_length": 0.4, "length_includes_head": True}
+        axis.arrow(x - 0.35 * dx, y - 0.35 * dy, 0.7 * dx, 0.7 * dy, facecolor=WALL, edgecolor="none", **shaft)
     for x, y, radius in sketch.discs:
         axis.add_patch(Circle((x, y), radius, fill=False, edgecolor=PATH, linestyle="--", linewidth=0.8))
     for x, y, kind in sketch.things:

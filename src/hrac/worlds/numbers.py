@@ -6,9 +6,9 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
+from hrac.adjacency.network import Embedding
 from hrac.agents.decide import Setup, judged_adjacent
 from hrac.envs.base import KnownDistances
-from hrac.nets import MLP
 from hrac.spaces import AnyArray
 from hrac.worlds.base import Episode
 
@@ -17,7 +17,7 @@ Mean = tuple[AnyArray, AnyArray]
 
 
 def summarise(
-    episode: Episode, embedding: MLP | None, setup: Setup, known: KnownDistances | None, ends_on_success: bool
+    episode: Episode, embedding: Embedding | None, setup: Setup, known: KnownDistances | None, ends_on_success: bool
 ) -> dict[str, Mean]:
     """The metrics of episodes (..., time, episodes), each as a total and a weight."""
     xp, k, alive = episode.alive.__array_namespace__(), setup.cfg.k, episode.alive
@@ -51,7 +51,7 @@ def subgoal_numbers(
     obs: Float[AnyArray, "*n obs"],
     subgoal: Float[AnyArray, "*n goal"],
     next_obs: Float[AnyArray, "*n obs"],
-    embedding: MLP | None,
+    embedding: Embedding | None,
     setup: Setup,
     known: KnownDistances | None,
 ) -> dict[str, Shaped[AnyArray, "*n"]]:
@@ -71,5 +71,5 @@ def subgoal_numbers(
     if known is not None:
         rows = (points.reshape(-1, space.goal_dim) for points in (position, target))
         steps = xp.asarray(jax.vmap(known.steps_between)(*rows))
-        numbers["subgoal_within_k"] = steps.reshape(obs.shape[:-1]) <= setup.cfg.k
+        numbers["subgoal_within_k"] = ((steps >= 0) & (steps <= setup.cfg.k)).reshape(obs.shape[:-1])
     return numbers
