@@ -1,8 +1,8 @@
 """Mutants of the learning code, a seeded sample: does a test notice each?  python benchmarks/mutants.py LOG [how many]
 
 Needs `pip install cosmic-ray`, whose operators make the mutants. Only a copy of sources and tests is changed. A mutant survives
-if its room's tests pass, and then a few longer ones. A log that exists is continued: what was killed is not run again, so after
-a new test only the survivors are.
+if its room's tests pass, and then three tiny trainings. A log that exists is continued: what was killed is not run again, so
+after a new test only the survivors are.
 """
 
 import ast
@@ -23,7 +23,7 @@ FILES = [path for room in ROOMS for path in sorted((ROOT / "src/hrac" / room).gl
 LEAST_PER_FILE, SECONDS = 8, 300
 OTHERS = ("training/test_updates", "training/test_replay", "worlds/test_numbers", "worlds/test_first_subgoals")
 GOLDEN = "tests/test_golden_runs.py::test_a_tiny_training_gives_the_numbers_it_gave"
-LONGER = [*(f"{GOLDEN}[{name}]" for name in ("maze", "key-chest", "point-maze")), "tests/worlds/test_combinations.py"]
+LONGER = [f"{GOLDEN}[{name}]" for name in ("maze", "key-chest", "point-maze")]
 # An operator becomes one of its own kind: `x << y` of floats would be an error that any test notices.
 KINDS = ("Add Sub Mul Div FloorDiv Mod Pow", "RShift LShift BitOr BitAnd BitXor", "Eq NotEq Lt LtE Gt GtE", "Is IsNot")
 KINDS += ("UAdd USub Invert Not Delete",)
@@ -80,7 +80,7 @@ def sample(count: int, seed: int = 0) -> list[tuple[Path, str, str]]:
 def tests_of(path: Path, longer: bool) -> list[str]:
     room = path.parent.name
     if longer:
-        return LONGER + ["tests/training/test_runs_by_source.py"] * (room == "adjacency")
+        return LONGER
     near = [f"{room}/{test.stem}" for test in sorted((ROOT / "tests" / room).glob("*.py")) if room != "training"]
     near = sorted([*near, *OTHERS] if room != "adjacency" else near, key=lambda test: not test.endswith(f"test_{path.stem}"))
     return [f"tests/{test}.py" for test in near]
@@ -108,7 +108,7 @@ def main(log: Path, count: int = 130) -> None:
         shutil.copy(ROOT / "pyproject.toml", copy)
         for name in ("src", "tests"):
             shutil.copytree(ROOT / name, copy / name)
-        for longer, tests in ((False, "tests of the room"), (True, "longer tests")):
+        for longer, tests in ((False, "tests of the room"), (True, "tiny trainings")):
             for path, name, mutated in (each for each in drawn if results.get(each[1]) is None):
                 place = copy / path.relative_to(ROOT)
                 place.write_text(mutated)
