@@ -1,9 +1,11 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hrac.adjacency import network, pairs
+from hrac.adjacency import learn, network, pairs
 from hrac.adjacency.learn import gradient_steps, train
 from hrac.adjacency.network import distance
 from hrac.adjacency.pairs import TablePairs
@@ -136,6 +138,13 @@ def test_where_everything_is_adjacent_only_adjacent_pairs_count(cells):
     assert len(set(zip(np.minimum(i, j)[near], np.maximum(i, j)[near], strict=True))) == cells * (cells + 1) // 2
 
 
+def test_the_pairs_of_a_small_table_are_listed_once_each():
+    """Those that are drawn by rejection come in both orders."""
+    batch = TablePairs(line(6, k=2)).draw(np.random.default_rng(0), 50, 8)
+    i, j = indices(batch)
+    assert {*zip(i[~batch.adjacent], j[~batch.adjacent], strict=True)} == {(0, 3), (0, 4), (0, 5), (1, 4), (1, 5), (2, 5)}
+
+
 def test_where_hardly_any_pair_is_not_adjacent_those_few_are_listed(monkeypatch):
     monkeypatch.setattr(pairs, "LISTED_PAIRS", 0)
     batch = TablePairs(line(20, k=18)).draw(np.random.default_rng(0), 10, 8)  # 210 pairs, all adjacent but (0, 19)
@@ -180,6 +189,26 @@ def test_a_run_makes_exactly_its_gradient_steps():
     trained, _ = train(states, sources, rngs, 150, CFG)
     counts = [leaf for leaf in jax.tree.leaves(trained.opt_state) if leaf.dtype == jnp.int32]
     np.testing.assert_array_equal(counts, [[718, 47]])
+
+
+def test_the_loss_of_a_run_is_the_mean_over_its_steps_in_its_last_chunk(monkeypatch):
+    """Chunks of four: nine steps are 4, 4 and 1; the other run makes three, and waits."""
+    monkeypatch.setattr(learn, "CHUNK_GRADIENT_STEPS", 4)
+    cfg = dataclasses.replace(CFG, max_gradient_steps=9)
+    sources = [walk_along(CORRIDORS, k=3), walk_along(CORRIDORS[:4], k=1)]  # 8 * 153 / 32 is above 9, 8 * 10 / 32 = 2.5
+    states, rngs = fresh(0, 1)
+    trained, losses = train(states, sources, rngs, 8, cfg)
+    update = jax.jit(network.update, static_argnames="cfg")
+    for run, (source, last) in enumerate(zip(sources, ([8], [0, 1, 2]), strict=True)):
+        state, rng, values = INIT(jax.random.key(run), 2, cfg), np.random.default_rng(run), []
+        for _ in range(3):
+            drawn = source.pairs().draw(rng, 4, 32)
+            for batch in (jax.tree.map(lambda leaf, b=b: leaf[b], drawn) for b in range(4)):
+                if len(values) <= last[-1]:
+                    state, value = update(state, batch, cfg=cfg)
+                    values.append(float(value))
+        assert float(losses[run]) == pytest.approx(np.mean([values[step] for step in last]), rel=1e-4)
+        np.testing.assert_allclose(trained.embedding.weights[0][run], state.embedding.weights[0], atol=1e-5)
 
 
 def test_training_where_everything_is_adjacent_draws_all_cells_together():

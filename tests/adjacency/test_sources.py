@@ -174,6 +174,15 @@ def test_stored_trajectories_are_not_joined_to_later_ones(number):
     assert {0.0, 100.0} == set(drawn.first[~drawn.adjacent].ravel().tolist())
 
 
+def test_episodes_are_numbered_on_from_those_stored_before():
+    """Two episodes of two steps, then two numbered 7 and 8."""
+    source = Trajectories(2, 1, CFG)
+    positions, episodes = _places(4, 2, 2)
+    source.extend(positions, episodes)
+    source.extend(positions, episodes + 7)
+    assert source.snapshot()["episodes"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
 def test_stored_trajectories_make_as_many_gradient_steps_as_their_cells_would():
     source, table = _source("trajectories"), _source("table")
     for each in (source, table):

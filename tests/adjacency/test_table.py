@@ -158,6 +158,11 @@ def test_each_adjacent_pair_of_different_cells_is_stored_once_and_sorted():
     assert table.adjacent(i, j).all()
 
 
+def test_a_pair_is_stored_as_one_number():
+    """Checkpoints hold these numbers: (0, 1), (0, 2) and (1, 2)."""
+    assert table_of(line(5, 6, 7), k=2).pairs.tolist() == [1, 2, 2**32 + 2]
+
+
 def test_memory_grows_with_the_adjacent_pairs_not_with_the_square_of_the_cells():
     cells = 20_000
     table = table_of(np.arange(cells, dtype=np.float64)[:, None], k=2)
@@ -185,6 +190,30 @@ def test_an_empty_table_can_be_restored_and_filled():
     again = AdjacencyTable.restore(2, 1.0, empty.cells.shape[1], empty.cells, empty.pairs)
     again.update(np.zeros((1, 2)), np.zeros(1, np.int64))
     assert relation(again) == {((0, 0), (0, 0))}
+
+
+def _code(i, j):
+    """The code of a pair of cells, by hand."""
+    return i * 2**32 + j
+
+
+@pytest.mark.parametrize(
+    ("cells", "pairs", "message"),
+    [
+        (np.array([[0, 0], [1, 1]]), np.array([_code(0, 1)]), r"cells \(2, 2\) of 1 dimensions and pairs \(1,\) do not make"),
+        (np.array([[0], [1], [2]]), np.array([[_code(0, 1)]]), "do not make a table"),
+        (np.array([[0], [1], [0]]), np.array([_code(0, 1)]), "must be different"),
+        (np.array([[0], [1], [2]]), np.array([_code(0, 1), _code(0, 3)]), "must be of these cells"),  # cells are 0, 1, 2
+        (np.array([[0], [1], [2]]), np.array([_code(-1, 1), _code(0, 1)]), "must be of these cells"),
+        (np.array([[0], [1], [2]]), np.array([_code(0, 1), _code(1, 1)]), "must be of these cells"),  # with itself: not stored
+        (np.array([[0], [1], [2]]), np.array([_code(1, 0)]), "must be of these cells"),
+        (np.array([[0], [1], [2]]), np.array([_code(1, 2), _code(0, 1)]), "must be in order"),
+        (np.array([[0], [1], [2]]), np.array([_code(0, 1), _code(0, 1)]), "must be in order"),
+    ],
+)
+def test_what_can_be_no_table_is_not_restored(cells, pairs, message):
+    with pytest.raises(ValueError, match=message):
+        AdjacencyTable.restore(2, 1.0, 1, cells, pairs)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -112,6 +112,35 @@ def test_without_an_adjacency_network_every_candidate_counts(xp):
     np.testing.assert_allclose(_candidates(xp, [0.1, 0.2, 0.3, 0.4, 0.9], embedding=False), [2.0, 6.0])
 
 
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_a_single_candidate_is_taken_even_if_it_is_too_far(xp):
+    """From (1, 1): (1, 3) and the noise make (2, 5)."""
+    array = lambda values: xp.asarray(values, dtype=xp.float32)  # noqa: E731
+    actors = Actors(_linear(xp, [0.0, 0.0], [0.0, 0.0]), _linear(xp, *[[0.0] * 4] * 4), _linear(xp, [1.0, 0.0], [0.0, 1.0]))
+    noise = Noise(array([[0.5, 0.5]]), array([[[1.0, 2.0]]]), array([[0.5]]))
+    chosen = propose(actors, array([[1.0, 1.0]]), _setup(**{"manager.candidates": 1}), noise, xp.asarray([True]))
+    np.testing.assert_allclose(chosen, [[2.0, 5.0]])
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_proposals_for_runs_and_copies_are_those_for_each_alone(xp):
+    """The manager asks for (1, 3) everywhere. In some places a candidate is adjacent, in others none is."""
+    rng, setup = np.random.default_rng(2), _setup(**{"manager.candidates": 3})
+    array = lambda values: xp.asarray(values, dtype=xp.float32)  # noqa: E731
+    actors = Actors(_linear(xp, [0.0, 0.0], [0.0, 0.0]), _linear(xp, *[[0.0] * 4] * 4), _linear(xp, [1.0, 0.0], [0.0, 1.0]))
+    obs, unit = array(rng.uniform([0.0, 0.0], [2.0, 6.0], (2, 4, 2))), array(rng.random((2, 4, 2)))
+    noise = Noise(unit, array(rng.normal(size=(2, 4, 3, 2))), array(rng.random((2, 4, 3))))
+    together = np.asarray(propose(actors, obs, setup, noise, xp.ones((2, 4), dtype=bool)))
+    plain = np.isclose(together, [1.0, 3.0]).all(axis=-1)
+    assert plain.any(axis=1).all()
+    assert not plain.all(axis=1).any()
+    for run in range(2):
+        for copy in range(4):
+            own = Noise(*(part[run, copy] for part in noise))
+            alone = propose(actors, obs[run, copy], setup, own, xp.asarray(True))
+            np.testing.assert_allclose(together[run, copy], alone, rtol=1e-6)
+
+
 def test_every_adjacent_candidate_is_as_likely_as_another():
     """From (1, 1), of candidates at distances 1, 2, 1, 0.7 and 5: the first, the third and the fourth."""
     drawn = np.random.default_rng(0).random((600, 5))

@@ -197,3 +197,16 @@ def test_weight_decay_is_added_to_the_gradient():
     update = jax.jit(td3.update_critics, static_argnums=(3, 4))
     after, _ = update(KEY, state, _windows(4, 0.0, 0.0, 1.0, True), LINE, cfg)
     np.testing.assert_allclose(after.critics[0].biases[0], [1.0 - 1e-2], rtol=1e-4)
+
+
+def test_what_is_not_asked_for_is_off():
+    assert Settings((32,), 1e-2, 1e-2, 0.05, 0.99, 1.0, 0.0, False, 0.0, 0.0, 0.0, 0.0) == CFG
+
+
+def test_the_value_term_is_there_unless_it_is_left_out():
+    state, batch = INIT(jax.random.key(0), 1, 1, CFG), _windows(8, 0.0, 5.0, 1.0, True)
+    update = jax.jit(td3.update, static_argnums=(3, 4, 5, 6))
+    plain, whole = UPDATE_ACTOR(state, batch, LINE, None, CFG)[0], update(KEY, state, batch, LINE, None, CFG)[0]
+    assert not np.array_equal(plain.actor.biases[-1], state.actor.biases[-1])
+    jax.tree.map(np.testing.assert_array_equal, plain, UPDATE_ACTOR(state, batch, LINE, None, CFG, True)[0])
+    jax.tree.map(np.testing.assert_array_equal, whole, update(KEY, state, batch, LINE, None, CFG, True)[0])

@@ -247,7 +247,9 @@ ABSOLUTE = {"manager.hinge": 0.8, "manager.value_every_gradient_steps": 2, "trai
 
 
 @pytest.mark.parametrize(
-    ("task", "changes"), [("ant-maze", RELATIVE), ("maze", ABSOLUTE)], ids=["relative subgoals", "absolute subgoals"]
+    ("task", "changes"),
+    [("ant-maze", RELATIVE), ("ant-maze", RELATIVE | {"manager.correction_candidates": 1}), ("maze", ABSOLUTE)],
+    ids=["relative subgoals", "one random candidate", "absolute subgoals"],
 )
 def test_a_rounds_updates_of_the_manager_are_the_references(task, changes):
     cfg = replace(

@@ -102,6 +102,17 @@ def test_windows_longer_than_a_round_of_a_copy_are_drawn_whole():
     assert found == true
 
 
+def test_of_a_single_window_nothing_else_is_drawn():
+    """Of two copies, the second one's first step ended a window."""
+    recorder = _Recorder(0, end_probability=0.0)
+    new = recorder.round(times=1)._replace(last=jnp.array([[False, True]]))
+    ring = replay.extend(replay.create(_setup()), new)
+    assert int(ring.window_count) == 1
+    steps, inside = replay.sample_windows(jax.random.key(1), ring, (50,), K, COPIES)
+    assert (steps.obs[:, 0, 1] == 1.0).all()
+    assert np.asarray(inside).sum(axis=1).tolist() == [1] * 50
+
+
 def test_all_windows_of_one_step_leave_only_the_newest():
     _, recorder, ring = _filled(3, end_probability=1.0)
     steps, inside = replay.sample_windows(jax.random.key(1), ring, (300,), K, COPIES)

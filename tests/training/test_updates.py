@@ -1,4 +1,4 @@
-"""How many updates belong to a round, which runs make them, and with what chance."""
+"""How many updates belong to a round, which runs make them, and with what chance; and what is measured of it."""
 
 import itertools
 
@@ -9,12 +9,18 @@ import pytest
 
 from hrac.agents import agent as agents
 from hrac.agents import controller, manager
-from hrac.config import replace
+from hrac.agents.decide import Setup
+from hrac.agents.subgoals import SubgoalSpace
+from hrac.agents.windows import Trajectory
+from hrac.config import Config, replace
 from hrac.envs.grid import Maze
 from hrac.envs.point import PointMaze
 from hrac.experiments import tasks
+from hrac.nets import MLP
+from hrac.spaces import Discrete
 from hrac.training import learn, replay
 from hrac.training.state import Training
+from hrac.worlds.base import Collected
 from hrac.worlds.make import make_setup
 
 SMALL = {
@@ -130,6 +136,21 @@ def test_the_manager_learns_with_the_controller_as_it_is_after_the_round(monkeyp
     assert metrics.keys() == {"a", "b"}
 
 
+@pytest.mark.parametrize(
+    ("config", "steps", "windows"),
+    [(A2C, ((4 + 20) * 2,), (10, 8)), (TD3, (40, 8), (10, 8)), (HALF, (20, 8), (5, 8))],  # of two copies, 20 times in a round
+    ids=["A2C", "TD3", "TD3 half as often"],
+)
+def test_the_steps_and_windows_that_a_round_learns_from(config, steps, windows, monkeypatch):
+    """A2C: all of the round, after the k steps before it. TD3: as many minibatches as updates."""
+    seen = []
+    monkeypatch.setattr(agents, "learn", lambda key, agent, *drawn: (seen.extend(drawn), (agent, {}))[1])
+    run, setup = _run(config)
+    learn.learn(jax.random.key(1), run, setup)
+    assert seen[0].action.shape[: len(steps)] == steps
+    assert seen[1].whole.reward.shape == windows
+
+
 @pytest.mark.parametrize("config", [A2C, TD3], ids=["A2C", "TD3"])
 def test_each_round_draws_chance_of_its_own(config):
     """The same experience learned from in the same round gives the same networks, in another round others."""
@@ -148,3 +169,69 @@ def test_each_round_draws_chance_of_its_own(config):
 
     np.testing.assert_array_equal(learned(5), learned(5))
     assert not np.array_equal(learned(5), learned(6))
+
+
+# What is measured of a round's behaviour, on a line, with k = 3.
+
+LINE = Setup(SubgoalSpace(False, (0.0,), (9.0,)), Discrete(2), 1, replace(Config(), {"k": 3, "training.round_env_steps": 6}))
+
+
+class _Rungs:
+    """A line on which a step leads from one number to the next."""
+
+    cells, cell_distances = np.zeros((0, 1)), np.zeros((0, 0), np.int64)  # not asked for
+
+    def steps_between(self, position, target):
+        return jnp.round(jnp.abs(target - position)[0]).astype(jnp.int32)
+
+
+def _measured(clock, last, known=True, ends_on_success=True):
+    """Of six steps from 0, 1, ... to 6 by subgoals 2, 2, 2, 5, 5 and 9. The fourth terminates, the fifth is truncated.
+
+    An embedding of six tenths judges what is nearer than 1.1 / 0.6 = 1.8 to be adjacent.
+    """
+    column = lambda values: jnp.asarray(values, jnp.float32)[:, None]  # noqa: E731
+    flags = lambda *steps: jnp.array([[step in steps] for step in range(6)])  # noqa: E731
+    position = column(range(6))[..., None]
+    trajectory = Trajectory(
+        obs=position,
+        subgoal=column([2, 2, 2, 5, 5, 9])[..., None],
+        action=jnp.zeros((6, 1), jnp.int32),
+        reward=column([0] * 6),
+        next_obs=position + 1,
+        terminated=flags(3),
+        truncated=flags(4),
+        clock=jnp.array(clock)[:, None],
+        last=flags(*last),
+    )
+    agent = agents.init(jax.random.key(0), LINE)
+    agent = agent._replace(adjacency=agent.adjacency._replace(embedding=MLP((jnp.array([[0.6]]),), (jnp.zeros(1),))))
+    collected = Collected(trajectory, column([1, 3, 6, 10, 4, 5]), None)
+    means = learn.acting_metrics(collected, agent, LINE, _Rungs() if known else None, ends_on_success)
+    return {name.removeprefix("train/"): (float(total), float(weight)) for name, (total, weight) in means.items()}
+
+
+ROUND = {
+    "return": (10.0 + 4.0, 2.0),
+    "success": (1.0, 2.0),
+    "intrinsic_reward": (2.0, 6.0),  # the second step comes to 2, the fifth to 5
+    "subgoal_judged_adjacent": (1.0, 4.0),  # 2, 2, 1 and 4 away where they were proposed
+    "subgoal_within_k": (3.0, 4.0),
+    "subgoal_miss": (1.0 + 1.0 + 0.0, 3.0),  # windows end at 3, 4 and 5, asked for 2, 5 and 5
+}
+
+
+def test_the_numbers_of_a_round_by_hand():
+    """Steps 0 1 2 | 3 | 4 | 5 goes on."""
+    clock, last = [0, 1, 2, 0, 0, 0], (2, 3, 4)
+    assert _measured(clock, last) == ROUND
+    fewer = {name: both for name, both in ROUND.items() if name not in ("success", "subgoal_within_k")}
+    assert _measured(clock, last, known=False, ends_on_success=False) == fewer
+
+
+def test_subgoals_are_measured_for_twice_as_many_windows_as_a_round_usually_has():
+    """Six windows of one step where a round of six steps has two of three: the first four are measured."""
+    numbers = _measured([0] * 6, range(6))
+    assert numbers["subgoal_judged_adjacent"] == (2.0, 4.0)  # 2, 1, 0 and 2 away
+    assert numbers["subgoal_within_k"] == (4.0, 4.0)
+    assert numbers["subgoal_miss"] == (1.0 + 0.0 + 1.0 + 1.0, 4.0)
