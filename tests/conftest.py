@@ -1,5 +1,6 @@
 """Strict numerics for all tests: no silent dtype or rank promotion, warnings as errors, array shapes checked at run time."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -30,3 +31,16 @@ GOLDEN = Path(__file__).parent / "golden"
 def golden():
     """Parity data by name: `golden("maze")["distances"]`."""
     return lambda name: np.load(GOLDEN / f"{name}.npz")
+
+
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 20_000
+"""Compiled programs take memory maps, of which Linux allows a process 65,530. Past that, JAX crashes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_compiled_programs():
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()

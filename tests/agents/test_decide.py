@@ -136,7 +136,7 @@ def test_proposals_for_runs_and_copies_are_those_for_each_alone(xp):
     assert not plain.all(axis=1).any()
     for run in range(2):
         for copy in range(4):
-            own = Noise(*(part[run, copy] for part in noise))
+            own = jax.tree.map(lambda part, at=(run, copy): part[at], noise)
             alone = propose(actors, obs[run, copy], setup, own, xp.asarray(True))
             np.testing.assert_allclose(together[run, copy], alone, rtol=1e-6)
 

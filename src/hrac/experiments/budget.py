@@ -23,6 +23,8 @@ LEARNED = 5
 """Numbers stored per parameter: itself, a slow copy, two moments of Adam, its gradient."""
 COPY_BYTES = 20_000
 """One copy of an environment on the host."""
+DRAWN = 150
+"""Random keys and numbers of one step of an evaluation on the device, which are drawn for whole episodes at once."""
 
 
 class OutOfMemoryError(HracError, MemoryError):
@@ -72,7 +74,8 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
         "adjacency.update_every_env_steps": min(adjacency.update_every_env_steps, train.total_env_steps) * step,
         "training.round_env_steps": round_steps * (step + (0 if td3 else _work(controller.hidden))),
         "training.envs_per_run": copies * size.copy_bytes,
-        "training.eval_episodes": train.eval_episodes * (size.copy_bytes if td3 else (size.time_limit + config.k) * step),
+        "training.eval_episodes": train.eval_episodes
+        * (size.copy_bytes if td3 else (size.time_limit + config.k) * (step + DRAWN)),
     }
     if td3:
         one_run["controller.buffer_steps"] = max(td3.buffer_steps - kept, 0) * step
@@ -121,7 +124,7 @@ def explaining(config: Config, counts: Mapping[str, int]) -> Iterator[None]:
     except OutOfMemoryError:
         raise
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
-        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in ("RESOURCE_EXHAUSTED", "Out of memory")):
             raise OutOfMemoryError(f"there is no more memory. Most of it is for {_largest(config, counts)}") from error
         raise
 
