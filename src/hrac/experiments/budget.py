@@ -61,6 +61,7 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
     pair = 2 * (8 + FLOAT * size.goal)
     updates = round(config.controller_updates)
     kept = manager.buffer_windows * config.k if manager.learns else 0
+    episode = (size.time_limit + config.k) * (step + DRAWN)
     copies, walks = train.envs_per_run, -(-adjacency.pretrain_env_steps // size.time_limit)
     round_steps = train.round_env_steps + config.k * copies
     tried = (manager.correction_candidates + 2) * config.k * _work(controller.hidden) if manager.correction_candidates else 0
@@ -74,8 +75,7 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
         "adjacency.update_every_env_steps": min(adjacency.update_every_env_steps, train.total_env_steps) * step,
         "training.round_env_steps": round_steps * (step + (0 if td3 else _work(controller.hidden))),
         "training.envs_per_run": copies * size.copy_bytes,
-        "training.eval_episodes": train.eval_episodes
-        * (size.copy_bytes if td3 else (size.time_limit + config.k) * (step + DRAWN)),
+        "training.eval_episodes": train.eval_episodes * (size.copy_bytes if td3 else episode),
     }
     if td3:
         one_run["controller.buffer_steps"] = max(td3.buffer_steps - kept, 0) * step
