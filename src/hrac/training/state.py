@@ -92,14 +92,14 @@ class Training:
         ready, actors = self.ready(), self._older or self.actors()
         with self._naming_the_step():
             collected = self.world.collect(actors, ready, index)
-        older = _copied(self.actors()) if self.config.training.overlap else None  # learning uses the originals up
+        if self.config.training.overlap:
+            self._older = jax.device_get(self.actors())  # this waits for learning that the device did during the round
         static: dict[str, Any] = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
         results = [
             learn_runs(keys, runs, jnp.asarray(index), *jax.device_put((flags, part)), learning=bool(flags.any()), **static)
             for keys, runs, flags, part in zip(self._learn_keys, self.runs, self._parts.split(ready), collected, strict=True)
         ]
         self.runs = [runs for runs, _ in results]
-        self._older = jax.device_get(older)  # waits for the learning before; that of this round is in the device's queue
         self.env_steps += self.config.training.round_env_steps
         if self.sources:
             self.memory.append([part.visited for part in collected])
@@ -227,11 +227,6 @@ class Training:
             checkpoint.require_alike(memory, {"position": position, "after": position, "done": done}, path)
             self.memory.append([Visited(**memory)])
         self._sums, self._is_ready, self.env_steps = within("sums/"), np.zeros_like(self._is_ready), env_steps
-
-
-@jax.jit
-def _copied(tree: Tree) -> Tree:
-    return jax.tree.map(jnp.copy, tree)
 
 
 @jax.jit
