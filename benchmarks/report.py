@@ -1,12 +1,19 @@
 """The tables and figures of this folder's README, from the run folders beside this file: `python benchmarks/report.py`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+import hrac
+from hrac.experiments import statistics
+from hrac.experiments.compare import Score
+from hrac.experiments.statistics import Cell, Estimate
 from hrac.folder.log import TIMING
+from hrac.folder.reading import NoSuchMetricError
 from hrac.folder.reading import read_series as read
 from hrac.view.curves import of_folder, panel
 
@@ -41,6 +48,188 @@ def results() -> None:
                 f"| {title} | {method} | {len(accuracy.values)} | {score:.2f} +- {error:.2f} (best {best}) | "
                 f"{first_above(folder, 5.0)} | {within:.1%} | {accuracy.mean[-1]:.3f} |"
             )
+
+
+METHODS = {
+    "maze": ("hrac", "hrac-o", "flat", "hrl-her", "neg-reward", "hiro-range-10", "hiro", "vanilla", "no-adj"),
+    "key-chest": ("hrac", "hrac-o", "neg-reward", "hiro", "hrl-her", "vanilla", "flat", "no-adj"),
+}
+PANELS = {
+    "baselines": ("hrac", "flat", "hrl-her", "hiro", "hiro-range-10", "vanilla"),
+    "variants": ("hrac", "hrac-o", "neg-reward", "no-adj"),
+}
+COLOURS = {name: f"C{i}" for i, name in enumerate(dict.fromkeys(name for names in PANELS.values() for name in names))}
+ETAS = {"maze": (1, 5, 10, 20), "key-chest": (1, 5, 20)}
+SOLVED = 5.0
+
+
+def cell_of(folder: Path, metric: str, until: float = np.inf) -> Cell | None:
+    """A metric of a run up to a step; none if the run does not have it."""
+    try:
+        series = read(folder, metric)
+    except NoSuchMetricError:
+        return None
+    kept = series.steps <= until
+    return Cell("", folder.name, series.seeds, series.steps[kept], series.values[:, kept])
+
+
+def middle(folder: Path, metric: str, until: float = np.inf) -> float:
+    """The interquartile mean over seeds of the last tenth of the measurements, as `hrac compare` has it."""
+    cell = cell_of(folder, metric, until)
+    return np.nan if cell is None else float(statistics.interquartile_mean(statistics.final_scores(cell)))
+
+
+def shown(value: float, form: str) -> str:
+    return "" if np.isnan(value) else f"{100 * value:.1f} %" if form == "%" else f"{value:{form}}"
+
+
+def fallen(folder: Path, until: float = np.inf) -> str:
+    """Of the evaluations after each seed's first at `SOLVED`, the share below it, with an interval over these seeds."""
+    cell = cell_of(folder, "eval/return", until)
+    later = cell.steps > statistics.steps_to(cell, SOLVED)[:, None]
+    counts = np.array([(later & (cell.values < SOLVED)).sum(axis=1), later.sum(axis=1)])[:, later.any(axis=1)]
+    if not counts.size:
+        return ""
+
+    def share(seeds: np.ndarray, axis: int = -1) -> np.ndarray:
+        below, all_later = counts[:, seeds.astype(int)].sum(axis=axis if axis < 0 else axis + 1)
+        return below / all_later
+
+    whole = statistics.estimate([np.arange(counts.shape[1], dtype=float)], share)
+    interval = "" if whole.interval is None else " ({:.0f} to {:.0f})".format(*(100 * bound for bound in whole.interval))
+    return f"{100 * whole.value:.0f} %{interval}"
+
+
+def chance(estimate: Estimate) -> str:
+    return "{:.2f} ({:.2f} to {:.2f})".format(estimate.value, *estimate.interval)
+
+
+def scored(row: Score) -> str:
+    """What `hrac compare` says of a row."""
+    low, high = row.final.interval
+    median = "never" if np.isinf(row.reached.steps) else f"{row.reached.steps:,.0f}"
+    numbers = f"{row.final.value:.3f} | {low:.3f} to {high:.3f} | {row.mean:.3f} | {row.worst:.3f}"
+    return f"{numbers} | {median} | {row.reached.seeds} of {row.seeds}"
+
+
+SUBGOALS = {"eval/success": "%", "eval/subgoal_within_k": "%", "eval/subgoal_miss": ".1f", "adjacency/accuracy": ".3f"}
+SCORED = "return, interquartile mean | 95 % interval | mean | worst seed | steps to 5.0, median | seeds that reach 5.0"
+
+
+def methods(task: str) -> None:
+    """The methods on a grid world: scores, HRAC against each other one, and what the subgoals are like."""
+    folders = {name: RESULTS / f"{task}-methods" / name for name in METHODS[task]}
+    result = hrac.compare(list(folders.values()), "eval/return", by="folder", threshold=SOLVED)
+    cells = {cell.method: cell for cell in statistics.at_common_steps(result.cells)}
+    ends = {pair.other: pair.probability for pair in result.pairs if pair.method == "hrac"}
+    print(f"{TASKS[task][0]}\n\n| method | {SCORED} |\n|{'---|' * 7}")
+    for row in result.scores:
+        print(f"| `{row.method}` | {scored(row)} |")
+    print("\n| method | HRAC ends higher | HRAC is sooner at 5.0 | success | subgoals within k | missed by, cells ", end="")
+    print(f"| adjacency accuracy | below 5.0 after the first at 5.0 |\n|{'---|' * 8}")
+    soon = {name: -statistics.steps_to(cell, SOLVED) for name, cell in cells.items()}
+    for name, folder in folders.items():
+        sooner = statistics.probability_of_improvement([soon["hrac"]], [soon[name]])
+        against = " | " if name == "hrac" else f"{chance(ends[name])} | {chance(sooner)}"
+        numbers = " | ".join(shown(middle(folder, metric), form) for metric, form in SUBGOALS.items())
+        print(f"| `{name}` | {against} | {numbers} | {fallen(folder)} |")
+    print()
+    for name, other in (("hrac", "hiro"), ("hrac", "hiro-range-10"), ("hiro-range-10", "hiro")):
+        if {name, other} <= set(cells):
+            apart(cells[name], cells[other])
+    by_miss(cells["hiro"], folders["hiro"])
+
+
+def apart(cell: Cell, other: Cell) -> None:
+    """Two methods where interquartile means say little: their means, and how many seeds solve the task."""
+    from scipy import stats
+
+    finals = [statistics.final_scores(each) for each in (cell, other)]
+    more = statistics.estimate(finals, lambda x, y, axis=-1: x.mean(axis=axis) - y.mean(axis=axis))
+    solved = [int((each.values >= SOLVED).any(axis=1).sum()) for each in (cell, other)]
+    ends = [int((final >= SOLVED).sum()) for final in finals]
+    p = stats.fisher_exact([[n, len(final) - n] for n, final in zip(solved, finals, strict=True)]).pvalue
+    print(f"{cell.method} and {other.method}: mean return higher by {chance(more)}; ", end="")
+    print(f"seeds that reach 5.0 {solved} (Fisher's exact test: {p:.2g}), that end there {ends}")
+
+
+def by_miss(cell: Cell, folder: Path) -> None:
+    """The seeds of a method that end below 2 and the others, and by how much their subgoals are missed."""
+    from scipy import stats
+
+    final, missed = statistics.final_scores(cell), statistics.final_scores(cell_of(folder, "eval/subgoal_miss"))
+    for words, chosen in (("below 2", final < 2.0), ("others", final >= 2.0)):
+        scores, misses = final[chosen], missed[chosen]
+        print(f"{cell.method}, {words}: {len(scores)} seeds, returns {scores.min():.2f} to {scores.max():.2f}, ", end="")
+        print(f"subgoals missed by {misses.min():.1f} to {misses.max():.1f} cells")
+    print(f"{cell.method}: rank correlation of return and miss {stats.spearmanr(final, missed).statistic:.2f}\n")
+
+
+def methods_figure(task: str) -> None:
+    title, best = TASKS[task]
+    picture = Figure(figsize=(11.0, 4.4), layout="constrained")
+    for axis, (words, names) in zip(picture.subplots(1, 2, sharey=True), PANELS.items(), strict=True):
+        chosen = [name for name in names if name in METHODS[task]]
+        curves = [of_folder(name, RESULTS / f"{task}-methods" / name, "eval/return") for name in chosen]
+        panel(axis, curves, "return in evaluation", smooth=5, colours=[COLOURS[name] for name in chosen])
+        finish(axis, f"{title}: HRAC and {words}", best, chosen)
+    axis.set_ylabel("")
+    picture.savefig(IMAGES / f"{task}-methods.png", dpi=130)
+    print(f"drawn: {task}-methods.png")
+
+
+def finish(axis: Axes, title: str, best: float, labels: Sequence[str]) -> None:
+    """A title, a line at the best return, paler intervals, and the names under the axis."""
+    for interval in axis.collections:
+        interval.set_alpha(0.12)
+    axis.set_title(title)
+    axis.set_xlim(left=0)
+    axis.set_ylim(0.0, 6.2)
+    axis.legend(
+        axis.get_lines(),
+        labels,
+        frameon=False,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=6,
+        columnspacing=1,
+        fontsize=9,
+    )
+    axis.axhline(best, color="grey", linewidth=0.8, linestyle="--")
+
+
+def eta_folder(task: str, eta: int) -> Path:
+    return RESULTS / f"{task}-methods" / "hrac" if eta == 20 else RESULTS / f"{task}-eta" / str(eta)
+
+
+def etas() -> None:
+    """Balancing coefficients, at the last step that all runs of a task reached."""
+    print(f"| task | eta | at step | {SCORED} | success | subgoals within k | below 5.0 after the first at 5.0 |")
+    print("|" + "---|" * 12)
+    picture = Figure(figsize=(11.0, 4.0), layout="constrained")
+    for axis, (task, values) in zip(picture.subplots(1, 2), ETAS.items(), strict=True):
+        folders, (title, best) = [eta_folder(task, eta) for eta in values], TASKS[task]
+        result = hrac.compare(folders, "eval/return", labels=[str(eta) for eta in values], threshold=SOLVED)
+        for row, folder in zip(result.scores, folders, strict=True):
+            shares = [shown(middle(folder, metric, row.step), "%") for metric in ("eval/success", "eval/subgoal_within_k")]
+            print(f"| {title} | {row.method} | {row.step:,} | {scored(row)} ", end="")
+            print(f"| {' | '.join(shares)} | {fallen(folder, row.step)} |")
+        curves = [of_folder(f"eta = {eta}", folder, "eval/return") for eta, folder in zip(values, folders, strict=True)]
+        panel(axis, curves, "return in evaluation", smooth=5, colours=[f"C{ETAS['maze'].index(eta)}" for eta in values])
+        finish(axis, title, best, [curve.label for curve in curves])
+        axis.axvline(result.scores[0].step, color="grey", linewidth=0.8, linestyle=":")
+    picture.savefig(IMAGES / "eta.png", dpi=130)
+    print("drawn: eta.png")
+
+
+def ants_by_method() -> None:
+    """Ant Maze with and without adjacency, at the steps that both have."""
+    both = [read(RESULTS / name, "eval/success") for name in ("ant-maze", "ant-maze-hiro")]
+    print("| step | `hrac` | each seed | `hiro` | each seed |\n|---|---|---|---|---|")
+    for step in sorted(set(both[0].steps.tolist()) & set(both[1].steps.tolist())):
+        rows = [series.values[:, series.steps == step][:, 0] for series in both]
+        words = (f"{row.mean():.0%} | {', '.join(f'{value:.0%}' for value in row)}" for row in rows)
+        print(f"| {step:,} | {' | '.join(words)} |")
 
 
 def choices() -> None:
@@ -226,10 +415,18 @@ def raw_steps() -> None:
 if __name__ == "__main__":
     results()
     print()
+    for task in METHODS:
+        methods(task)
+        methods_figure(task)
+        print()
+    etas()
+    print()
     choices()
     figure("eval/return", "return in evaluation", IMAGES / "curves.png", best=True)
     figure("eval/subgoal_within_k", "share of subgoals within k steps", IMAGES / "within_k.png", best=False)
     ants()
+    print()
+    ants_by_method()
     print()
     points()
     print()
