@@ -251,6 +251,6 @@ def test_the_version_can_be_asked_for(capsys):
 def test_policies_that_come_with_the_package_are_read(task):
     from hrac.training import policies
 
-    arrays, config, seed = policies.read(hrac.pretrained(task))
+    arrays, config, seed, seen = policies.read(hrac.pretrained(task))
     assert arrays
     assert (config.task, seed in config.seeds) == (task, True)

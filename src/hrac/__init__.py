@@ -6,12 +6,16 @@ many; importing this package registers its environments with Gymnasium (docs/env
 
 from importlib import metadata as _metadata
 
-from hrac.api import Evaluation, evaluate, load, pretrained, resume, run, train
+from hrac.api import Evaluation, check_task, evaluate, load, pretrained, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
+from hrac.envs.look import TaskError
 from hrac.errors import HracError
+from hrac.experiments.check import Report
 from hrac.experiments.compare import CompareError, Comparison, compare
-from hrac.experiments.tasks import Task, register
+from hrac.experiments.own import task as own_task
+from hrac.experiments.task import Task
+from hrac.experiments.tasks import register
 from hrac.folder.checkpoint import CheckpointError
 from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Silent
@@ -36,13 +40,17 @@ __all__ = [
     "HracError",
     "Outcome",
     "Policy",
+    "Report",
     "RunFolderError",
     "Silent",
     "SweepError",
     "Task",
+    "TaskError",
+    "check_task",
     "compare",
     "evaluate",
     "load",
+    "own_task",
     "pretrained",
     "register",
     "resume",

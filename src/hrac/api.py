@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import json
 import platform
+import re
 import subprocess
 from collections.abc import Sequence
 from importlib import resources
@@ -18,8 +19,8 @@ from numpy.typing import NDArray
 
 from hrac import config as configs
 from hrac.config import Config, ConfigError
-from hrac.experiments import budget, tasks
-from hrac.experiments.tasks import Task
+from hrac.experiments import budget, check, references, tasks
+from hrac.experiments.check import Report
 from hrac.folder import files, opening, progress
 from hrac.folder.files import CONFIG, write_atomic
 from hrac.folder.opening import RunFolderError
@@ -34,7 +35,7 @@ PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
 
 
 def train(
-    task: str | Task = "maze",
+    task: Any = "maze",
     method: str = "hrac",
     *,
     preset: str = "paper",
@@ -47,24 +48,27 @@ def train(
 ) -> Outcome:
     """Train a method on a task, with the paper's settings (or another `preset`'s) unless others are given.
 
-    `task` is a name from `hrac list` or a `Task`, which is then registered in this process. `seeds` is a number of seeds (0, 1,
-    ...) or a list of them. With `minutes`, training stops with a checkpoint before that time is over. Further settings are
+    `task` is a name from `hrac list`, a `Task`, a Gymnasium environment ("gym:ID", its class, or a function that makes it), or
+    an environment in JAX. `seeds` is a number of seeds (0, 1, ...) or a list of them. With `minutes`, training stops with a
+    checkpoint before that time is over. Further settings are
     configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
     """
     changes = {name.replace("__", "."): value for name, value in settings.items()}
     changes["seeds"] = configs.seed_range(seeds) if isinstance(seeds, int) else list(seeds)
     if steps is not None:
         changes["training.total_env_steps"] = steps
-    if isinstance(task, Task):
-        tasks.register(task)
-        task = task.name
-    return run(configs.replace(tasks.config_for(task, method, preset), changes), out, display, minutes)
+    name = task if isinstance(task, str) else tasks.name_of(task)
+    return run(configs.replace(tasks.config_for(name, method, preset), changes), out, display, minutes)
 
 
 def run(config: Config, out: str | Path | None = None, display: Display | None = None, minutes: float | None = None) -> Outcome:
     """Train a configuration in a new run folder."""
+    references.refuse_while_importing()
     _check_minutes(minutes)
+    config = tasks.resolve(config)
     env = tasks.make_env(config)
+    if config.task not in tasks.BUILT_IN_NAMES:
+        check.check(env, config)
     needs = budget.needs(config, budget.sizes_of(env))
     budget.require(config, needs)
     if out is not None and not str(out):
@@ -74,6 +78,17 @@ def run(config: Config, out: str | Path | None = None, display: Display | None =
     with opening.new(wanted, unique=out is None) as folder, budget.explaining(config, needs):
         _write_config(folder, config)
         return session.train(config, env, folder, shown, minutes=minutes)
+
+
+def check_task(task: Any, method: str = "hrac", **settings: Any) -> Report:
+    """What the library sees of a task: its spaces, and what random actions do. `print` it. Raises `TaskError`.
+
+    Arguments are as in `train`.
+    """
+    changes = {name.replace("__", "."): value for name, value in settings.items()}
+    name = task if isinstance(task, str) else tasks.name_of(task)
+    config = tasks.resolve(configs.replace(tasks.config_for(name, method), changes))
+    return check.check(tasks.make_env(config), config)
 
 
 def resume(
@@ -136,12 +151,13 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
     else:
         hint = f" (of {path} one comes with the package: --pretrained)" if str(path) in _pretrained_names() else ""
         raise RunFolderError(f"{path} does not exist: name a run folder or a policy file{hint}")
-    arrays, config, trained_seed = policies.read(path)
-    if seed is not None and seed != trained_seed:
-        raise RunFolderError(f"{path} is the policy of seed {trained_seed}, not of {seed}")
-    env = tasks.make_env(config)
-    budget.require(config, budget.networks(config, budget.sizes_of(env)))
-    return Policy(arrays, path, env, config, trained_seed)
+    saved = policies.read(path)
+    if seed is not None and seed != saved.seed:
+        raise RunFolderError(f"{path} is the policy of seed {saved.seed}, not of {seed}")
+    make = functools.partial(tasks.make_env, saved.config)
+    size = budget.sizes_of(make()) if saved.seen is None else budget.sizes_to_act(saved.seen.interface)
+    budget.require(saved.config, budget.networks(saved.config, size))
+    return Policy(saved, path, make)
 
 
 def pretrained(task: str) -> Path:
@@ -195,7 +211,8 @@ def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, r
 def _default_folder(config: Config) -> Path:
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     preset = "" if config.preset == "paper" else f"{config.preset}-"
-    return Path("runs") / f"{config.task}-{config.method}-{preset}{when}"
+    task = re.sub(r"[^\w.-]+", "-", config.task.removeprefix("gym:"))[:60]
+    return Path("runs") / f"{task}-{config.method}-{preset}{when}"
 
 
 def _write_config(folder: Path, config: Config) -> None:

@@ -302,6 +302,11 @@ class TrainingConfig:
     """Collect a round while the device still learns from the one before, with policies that are one round older."""
 
 
+Coordinates: TypeAlias = Annotated[
+    tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(min_length=1, max_length=100)
+]
+
+
 @dataclass(frozen=True, config=STRICT)
 class EnvConfig:
     """Changes to the task's environment. None keeps the task's own value. A field that the task does not use must be None."""
@@ -324,6 +329,30 @@ class EnvConfig:
 
     success_radius: Positive | None = None
     """Mazes of blocks: success means nearer to the target than this (paper: 5 in Ant Maze)."""
+
+    goal: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, max_length=100)] | None = None
+    """Environments of your own: indices of the observation that are goal space."""
+
+    goal_low: Coordinates | None = None
+    """Environments of your own: lowest point of goal space. None: measured with random actions."""
+
+    goal_high: Coordinates | None = None
+    """Environments of your own: highest point of goal space. None: measured with random actions."""
+
+    cell: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)] | None = None
+    """Environments of your own: size of a cell in each coordinate of goal space. All lengths of other settings are in cells.
+    None: measured with random actions."""
+
+    success: Annotated[str, Field(max_length=100)] | None = None
+    """Environments of your own: the entry of `info` that says whether an episode has succeeded. None: is_success or success, if
+    there is one."""
+
+    stepping: Literal["sync", "async", "vector"] | None = None
+    """Environments of your own: copies are stepped one after the other (sync), in processes (async), or by the environment's
+    own vector form (vector). None: sync."""
+
+    step_seconds: Positive | None = None
+    """Environments of your own, stepped in processes: how long a step may take. None: for ever."""
 
     sigma: NonNegative | None = None
     """Ants: standard deviation of the noise added to (x, y) after each step (paper: 0; 0.01, 0.05, 0.1)."""

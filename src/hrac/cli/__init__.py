@@ -14,7 +14,7 @@ from hrac.cli.pairs import pairs
 from hrac.cli.play import evaluate, picture
 from hrac.cli.results import compare, curves
 from hrac.cli.sweep import sweep
-from hrac.cli.tasks import bench, list_
+from hrac.cli.tasks import bench, check, list_
 from hrac.cli.training import train
 from hrac.errors import HracError
 
@@ -27,6 +27,7 @@ USAGE = """usage: hrac COMMAND [options]
   curves RUN... draw learning curves, one per folder
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
   pairs         compare adjacency learning with direct pair sampling, as the paper does
+  check TASK    look at a task, for example an environment of your own: gym:ID or module:name
   list          the tasks with their presets, the methods, the experiments
   bench TASK    measure the speed of training
 
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "curves": curves,
     "sweep": sweep,
     "pairs": pairs,
+    "check": check,
     "list": list_,
     "bench": bench,
 }

@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tyro
 
 from hrac import config as configs
 from hrac.config import ConfigError
+from hrac.settings import EnvConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +34,28 @@ def list_(arguments: Sequence[str]) -> int:
     print("experiments")
     for name, experiment in EXPERIMENTS.items():
         print(f"  {name:<{width}} {experiment.summary}")
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckOptions:
+    """Look at a task: its spaces, what random actions do in it, and whether its environment keeps the rules."""
+
+    task: tyro.conf.Positional[str]
+    """A name from `hrac list`, gym:ID for an environment of Gymnasium, or module:name for one of your own."""
+    k: int | None = None
+    """Steps between subgoals (default: the task's)."""
+    env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
+
+
+def check(arguments: Sequence[str]) -> int:
+    """`hrac check`."""
+    options = tyro.cli(CheckOptions, args=arguments, prog="hrac check")
+    from hrac import api
+
+    fields = {f"env__{name}": value for name, value in dataclasses.asdict(options.env).items()} | {"k": options.k}
+    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    print(api.check_task(options.task, **given))
     return 0
 
 

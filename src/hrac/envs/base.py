@@ -134,6 +134,10 @@ class BatchEnvironment(Protocol):
     What happens in a copy depends on its own seed and actions only. `ids` names copies by number, in order, or by a mask of all
     (`rows_of`). Stepping after the end of an episode must work, because random behaviour ignores ends.
 
+    Not all of this is asked of every environment. One that must be reset when an episode has ended says so by `steps_past_end =
+    False`. One whose snapshots are not its complete state has `exact = False`: a resumed training then begins new episodes. One
+    that holds resources has `close()`.
+
     An environment whose agent can fall may also have `fallen`, a function from observations (..., obs) to whether the agent
     lies on its back (...), for NumPy and JAX alike.
     """

@@ -17,6 +17,8 @@ from hrac.config import Config, value_of
 from hrac.envs.base import Environment, HostTask
 from hrac.errors import HracError
 from hrac.settings import TD3
+from hrac.worlds.host import closing
+from hrac.worlds.make import Interface
 
 FLOAT = 4
 LEARNED = 5
@@ -44,11 +46,16 @@ class Sizes(NamedTuple):
 def sizes_of(world: Environment | HostTask) -> Sizes:
     """The sizes of an environment."""
     if isinstance(world, HostTask):
-        copy = world.batch(1, 1)
-        noise = 2 * 8 * copy.time_limit  # drawn at the start of an episode
-        dims = copy.obs_dim + copy.context_dim, len(copy.position_low), copy.actions.outputs
-        return Sizes(*dims, copy.time_limit, COPY_BYTES + noise)
+        with closing(world.batch(1, 1)) as copy:
+            noise = 2 * 8 * copy.time_limit  # drawn at the start of an episode
+            dims = copy.obs_dim + copy.context_dim, len(copy.position_low), copy.actions.outputs
+            return Sizes(*dims, copy.time_limit, getattr(world, "copy_bytes", COPY_BYTES) + noise)
     return Sizes(world.obs_dim, len(world.position_low), world.actions.outputs, world.time_limit, 16 * FLOAT)
+
+
+def sizes_to_act(interface: Interface) -> Sizes:
+    """The sizes that matter for networks that act."""
+    return Sizes(interface.obs_dim, len(interface.position_low), interface.actions.outputs, 0, 0)
 
 
 def needs(config: Config, size: Sizes) -> dict[str, int]:

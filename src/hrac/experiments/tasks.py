@@ -1,33 +1,21 @@
 """The tasks: one row per task, with its environment and the paper's settings for it."""
 
+import contextlib
 import dataclasses
-import math
-from collections.abc import Callable, Mapping
 from typing import Any
+
+import gymnasium
 
 from hrac.config import Config, ConfigError, replace
 from hrac.envs import point
-from hrac.envs.base import Environment, HostTask
+from hrac.envs.base import BatchEnvironment, Environment, HostTask
 from hrac.envs.grid import KeyChest, Maze
 from hrac.envs.layout import LayoutError
-from hrac.experiments import methods
+from hrac.envs.look import TaskError
+from hrac.experiments import check, methods, references
+from hrac.experiments.task import FAST, POINT_MAZE, TWO_TD3, Task
 from hrac.spaces import Box
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """What an agent is trained on: a function that makes its environment, and the settings for it."""
-
-    name: str
-    summary: str
-    make: Callable[[dict[str, Any]], Environment | HostTask]
-    """Makes the environment from the fields of `EnvConfig` that are set."""
-    fields: tuple[str, ...]
-    """The fields of `EnvConfig` that it accepts."""
-    settings: dict[str, Any]
-    """Settings in which the task differs from the defaults of `Config`."""
-    presets: Mapping[str, dict[str, Any]] = dataclasses.field(default_factory=lambda: {"paper": {}})
-    """Names after `--preset`, and the settings that each changes."""
+from hrac.worlds.host import closing
 
 
 def _ant_maze(**changes: Any) -> HostTask:
@@ -49,72 +37,6 @@ def _ant_gather(**changes: Any) -> HostTask:
 
 
 GRID_FIELDS = ("layout", "time_limit", "random_action_prob", "random_start")
-TWO_TD3 = {
-    "manager.subgoals": "relative",
-    "manager.subgoal_range": 10.0,
-    "manager.candidates": 1,
-    "manager.noise_sigma": 1.0,
-    "manager.buffer_windows": 200_000,
-    "manager.start_fraction": 0.001,
-    "manager.batch_size": 128,
-    "manager.soft_update_rate": 0.005,
-    "manager.value_every_gradient_steps": 1,
-    "manager.critic_loss": "huber",
-    "manager.critic_weight_decay": 1e-4,
-    "manager.target_noise_sigma": 0.2,
-    "manager.correction_candidates": 10,
-    "controller.learner": "td3",
-    "controller.sees_position": False,
-    "controller.discount": 0.95,
-    "controller.intrinsic_reward": "distance",
-    "controller.reach_radius": math.sqrt(2.0),
-    "controller.reach_measure": "euclidean",
-    "training.total_env_steps": 5_000_000,
-    "training.round_env_steps": 400,
-    "training.eval_every_env_steps": 100_000,
-    "training.checkpoint_every_env_steps": 250_000,
-    "training.eval_episodes": 50,
-}
-"""Tables 2 and 3 and the published code, for the ants."""
-
-FAST = {
-    "training.envs_per_run": 100,
-    "training.round_env_steps": 500,
-    "training.overlap": True,
-    "controller.updates_per_env_step": 0.4,
-    "controller.batch_size": 512,
-    "controller.learning_rate": 2e-4,
-    "controller.critic_learning_rate": 2e-3,
-    "controller.soft_update_rate": 0.01,
-    "manager.batch_size": 512,
-    "manager.actor_learning_rate": 2e-4,
-    "manager.critic_learning_rate": 2e-3,
-    "manager.soft_update_rate": 0.01,
-    "manager.start_fraction": 0.003,
-}
-"""The preset "fast" of the ants, for one GPU: ours, chosen on point-maze. benchmarks/README.md has its results on Ant Maze."""
-
-POINT_MAZE = TWO_TD3 | {
-    "manager.subgoal_range": 4.0,
-    "manager.reward_scale": 0.1,
-    "manager.buffer_windows": 20_000,
-    "manager.start_fraction": 0.01,
-    "manager.batch_size": 64,
-    "manager.hidden": (64, 64),
-    "controller.hidden": (64, 64),
-    "controller.batch_size": 64,
-    "controller.noise_sigma": 0.2,
-    "controller.reach_radius": 0.5,
-    "controller.target_noise_sigma": 0.1,
-    "controller.target_noise_clip": 0.2,
-    "adjacency.pretrain_env_steps": 20_000,
-    "adjacency.update_every_env_steps": 20_000,
-    "training.total_env_steps": 150_000,
-    "training.eval_every_env_steps": 10_000,
-    "training.checkpoint_every_env_steps": 50_000,
-}
-"""Small networks and short runs: ours, not the paper's."""
-
 BUILT_IN = (
     Task(
         "maze",
@@ -182,6 +104,7 @@ BUILT_IN = (
     ),
 )
 
+BUILT_IN_NAMES = frozenset(task.name for task in BUILT_IN)
 TASKS = {task.name: task for task in BUILT_IN}
 """By name: the built-in tasks, and those that `register` added."""
 
@@ -194,30 +117,68 @@ def register(task: Task) -> None:
 
 def find(name: str) -> Task:
     """The task of a name; raises `ConfigError`."""
-    if name not in TASKS:
-        raise ConfigError(f"task: there is no {name!r}. Tasks are: {', '.join(TASKS)}")
-    return TASKS[name]
+    if name in TASKS:
+        return TASKS[name]
+    if references.is_reference(name):
+        return references.find(name)
+    own = "one of your own is named gym:ID (Gymnasium's) or module:name"
+    raise ConfigError(f"task: there is no {name!r}. Tasks are: {', '.join(TASKS)}; {own}")
+
+
+def name_of(thing: Any) -> str:
+    """The name of a task, an environment or what makes one. It is known by it in this process, and in others if it can be."""
+    reference = references.reference_of(thing)
+    if isinstance(thing, Task) and (reference is None or TASKS.get(thing.name) is thing):
+        register(thing)
+        return thing.name
+    if isinstance(thing, gymnasium.Env):
+        if reference is None:
+            raise TaskError("task: this environment cannot be made again by its id; give a function that makes it")
+        return reference
+    name = reference or str(getattr(thing, "__name__", type(thing).__name__))
+    TASKS[name] = references.as_task(thing, name)
+    return name
+
+
+def resolve(config: Config) -> Config:
+    """The configuration with what is measured of its environment filled in; raises `ConfigError` or `TaskError`."""
+    task = find(config.task)
+    if task.resolve is None:
+        return config
+    found = task.resolve(_env_changes(task, config))
+    return replace(config, {f"env.{name}": value for name, value in found.items()})
 
 
 def make_env(config: Config) -> Environment | HostTask:
     """The environment of a configuration; raises `ConfigError`."""
     task = find(config.task)
     config_for(config.task, config.method, config.preset)  # checks that all names exist
-    changes = {name: value for name, value in dataclasses.asdict(config.env).items() if value is not None}
-    for name in changes:
-        if name not in task.fields:
-            raise ConfigError(f"env.{name}: {config.task} has no use for it. It has for: {', '.join(task.fields)}")
     try:
-        world = task.make(changes)
+        world = task.make(_env_changes(task, config))
     except LayoutError as error:
         raise ConfigError(f"env.layout: {error}") from None
+    check.require_protocol(world, config.task)
     _check_fit(config, world)
     return world
 
 
+def _env_changes(task: Task, config: Config) -> dict[str, Any]:
+    """The fields of `EnvConfig` that are set; raises `ConfigError` if the task has no use for one."""
+    changes = {name: value for name, value in dataclasses.asdict(config.env).items() if value is not None}
+    for name in changes:
+        if name not in task.fields:
+            raise ConfigError(f"env.{name}: {config.task} has no use for it. It has for: {', '.join(task.fields)}")
+    return changes
+
+
 def _check_fit(config: Config, world: Environment | HostTask) -> None:
     """Check that the settings fit the environment; raises `ConfigError`."""
-    env = world.batch(1, 1) if isinstance(world, HostTask) else world
+    with contextlib.ExitStack() as stack:
+        env = stack.enter_context(closing(world.batch(1, 1))) if isinstance(world, HostTask) else world
+        _check_settings(config, world, env)
+
+
+def _check_settings(config: Config, world: Environment | HostTask, env: Environment | BatchEnvironment) -> None:
     wanted, kind = ("td3", "continuous") if isinstance(env.actions, Box) else ("a2c", "discrete")
     given = config.controller.learner
     if given != wanted:

@@ -1,26 +1,102 @@
 """Policies: one small file per seed with what is needed to act, and the object that is loaded from it."""
 
+import dataclasses
+import functools
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from hrac import config as configs
 from hrac.agents import agent as agents
 from hrac.agents.decide import Actors, Setup, SubgoalState, carry_on, decide
 from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
+from hrac.envs.view import View
 from hrac.folder import checkpoint
 from hrac.folder.files import POLICIES, folder_within
-from hrac.spaces import Box
+from hrac.settings import STRICT
+from hrac.spaces import Box, Discrete
 from hrac.worlds.episodes import Player
 from hrac.worlds.host import action_noise
-from hrac.worlds.make import make_setup
+from hrac.worlds.make import Interface, make_setup, setup_for
+
+Bound: TypeAlias = Annotated[tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(max_length=100_000)]
+Indices: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=100_000)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Translation:
+    """A `View` in a file."""
+
+    goal: Indices | None
+    cell: Bound
+    manager_only: Indices
+    action_low: Bound | None
+    action_high: Bound | None
+    first_choice: int
+
 
 MOST_BYTES = 2_000_000_000
 """Limit for a policy file: far more than the largest possible networks."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Seen:
+    """What a policy has to know of its environment to act in it."""
+
+    choices: Annotated[int, Field(ge=2, le=1_000_000)] | None
+    """Discrete actions; None: continuous ones."""
+    action_low: Bound
+    action_high: Bound
+    obs_dim: Annotated[int, Field(ge=1, le=1_000_000)]
+    context_dim: Annotated[int, Field(ge=0, le=1_000_000)]
+    position_low: Bound
+    position_high: Bound
+    own: bool
+    """Whether the environment is not one of the package's, so that observations must be translated."""
+    translation: Translation | None
+    """How; None: as the task says."""
+
+    def __post_init__(self) -> None:
+        if len(self.position_low) != len(self.position_high) or len(self.action_low) != len(self.action_high):
+            raise ValueError("bounds have different lengths")
+
+    @property
+    def interface(self) -> Interface:
+        """For the setup of an agent."""
+        actions = Box(self.action_low, self.action_high) if self.choices is None else Discrete(self.choices)
+        return Interface(actions, self.obs_dim, self.context_dim, self.position_low, self.position_high)
+
+    @property
+    def view(self) -> View | None:
+        """The translation."""
+        return None if self.translation is None else View(**dataclasses.asdict(self.translation))
+
+
+SEEN = TypeAdapter(Seen)
+
+
+def _seen(setup: Setup, view: View | None) -> dict[str, Any]:
+    actions, space = setup.actions, setup.space
+    box = isinstance(actions, Box)
+    return {
+        "choices": None if box else actions.outputs,
+        "action_low": actions.low if isinstance(actions, Box) else (),
+        "action_high": actions.high if isinstance(actions, Box) else (),
+        "obs_dim": setup.obs_dim,
+        "context_dim": space.context,
+        "position_low": space.low,
+        "position_high": space.high,
+        "own": view is not None,
+        "translation": None if view is None or callable(view.goal) else view._asdict(),
+    }
 
 
 def path_of(folder: Path, seed: int) -> Path:
@@ -28,23 +104,34 @@ def path_of(folder: Path, seed: int) -> Path:
     return folder / POLICIES / f"seed-{seed}.safetensors"
 
 
-def save(folder: Path, actors: Actors, config: Config) -> None:
+def save(folder: Path, actors: Actors, config: Config, setup: Setup, view: View | None) -> None:
     """Write the policy of every seed, from the actors of all runs."""
     folder_within(folder / POLICIES)
     for index, seed in enumerate(config.seeds):
         single = jax.tree.map(lambda leaf, i=index: leaf[i], actors)
-        facts = {"seed": seed, "config": configs.to_dict(config)}
+        facts = {"seed": seed, "config": configs.to_dict(config), "seen": _seen(setup, view)}
         checkpoint.save(path_of(folder, seed), "policy", checkpoint.flatten(tuple(single), "agent"), facts)
 
 
-def read(path: Path) -> tuple[checkpoint.Arrays, Config, int]:
-    """The content of a policy file: arrays, configuration (without `env_threads`) and seed. Raises `CheckpointError`."""
+class Saved(NamedTuple):
+    """The content of a policy file."""
+
+    arrays: checkpoint.Arrays
+    config: Config
+    """Without `env_threads`."""
+    seed: int
+    seen: Seen | None
+    """None: the file is from a version that did not write it."""
+
+
+def read(path: Path) -> Saved:
+    """The content of a policy file. Raises `CheckpointError`."""
     arrays, facts = checkpoint.load(path, "policy", MOST_BYTES)
     with checkpoint.understanding(path):
         config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
         if type(seed := facts["seed"]) is not int or seed not in config.seeds:
             raise ValueError(f"seed {seed!r} is not one of its configuration's seeds")
-        return arrays, config, seed
+        return Saved(arrays, config, seed, SEEN.validate_json(json.dumps(facts["seen"])) if "seen" in facts else None)
 
 
 def actors_from(arrays: checkpoint.Arrays, path: Path, setup: Setup) -> Actors:
@@ -56,18 +143,33 @@ def actors_from(arrays: checkpoint.Arrays, path: Path, setup: Setup) -> Actors:
 class Policy:
     """A trained agent for a plain Gymnasium loop. It counts the steps of a subgoal itself.
 
-    Call `reset()` at the start of an episode and `act(observation)` at each step.
+    Call `reset()` at the start of an episode and `act(observation)` at each step. Its environment is made only when it is
+    needed: to evaluate and to draw.
     """
 
-    def __init__(self, arrays: checkpoint.Arrays, path: Path, task: Environment | HostTask, config: Config, seed: int) -> None:
-        self.task, self.config, self.seed = task, config, seed
-        self.setup = make_setup(task, config)
-        self.actors = actors_from(arrays, path, self.setup)
-        self._rng = np.random.default_rng(seed)
+    def __init__(self, saved: Saved, path: Path, make: Callable[[], Environment | HostTask]) -> None:
+        self.config, self.seed, self._make = saved.config, saved.seed, make
+        self._seen = seen = saved.seen
+        self.setup = make_setup(self.task, saved.config) if seen is None else setup_for(seen.interface, saved.config)
+        self.actors = actors_from(saved.arrays, path, self.setup)
+        self._rng = np.random.default_rng(saved.seed)
         self.reset()
 
     def __repr__(self) -> str:
         return f"Policy({self.config.task}, {self.config.method}, seed {self.seed})"
+
+    @functools.cached_property
+    def task(self) -> Environment | HostTask:
+        """The task that it was trained on."""
+        return self._make()
+
+    @functools.cached_property
+    def view(self) -> View | None:
+        """How it sees an environment of one's own; None: the environment is one of the package's."""
+        if self._seen is None or not self._seen.own:
+            return None
+        task: Any = self.task if self._seen.view is None else None  # a function of goal space is in the task only
+        return self._seen.view or task.view
 
     @property
     def player(self) -> Player:
@@ -83,12 +185,13 @@ class Policy:
 
     @property
     def target(self) -> NDArray[np.float32]:
-        """The point of goal space that the present subgoal stands for."""
+        """The point of goal space that the present subgoal stands for, in the environment's units."""
         obs = np.zeros(self.setup.obs_dim, np.float32) if self._obs is None else self._obs
-        return self.setup.space.target(self._state.subgoal, self.setup.space.phi(obs))
+        point = self.setup.space.target(self._state.subgoal, self.setup.space.phi(obs))
+        return point if self.view is None else point * np.array(self.view.cell, np.float32)
 
     def act(self, observation: Any) -> Any:
-        """The action for an observation: an array, or a dictionary with `observation` and `desired_goal`.
+        """The action for an observation: an array, or a dictionary of a goal environment.
 
         It is an integer if actions are discrete, else an array.
         """
@@ -100,14 +203,21 @@ class Policy:
         noise = None if box else action_noise(self._rng, (self.setup.actions.outputs,), self.setup)
         subgoal, action = decide(self.actors, self._state, obs, self.setup, noise)
         self._state, self._obs = self._state._replace(subgoal=subgoal), obs
+        if self.view is not None:
+            return self.view.act(action, self.setup.actions)
         return action if box else int(action)
 
     def _read(self, observation: Any) -> NDArray[np.float32]:
-        context, size = self.setup.space.context, self.setup.obs_dim
-        if isinstance(observation, dict):
-            if missing := {"observation", "desired_goal"} - observation.keys():
-                raise ValueError(f"observation has no {', '.join(sorted(missing))}")
+        """An observation as the networks see it; raises `ValueError`."""
+        keys = {"observation", "desired_goal"} | ({"achieved_goal"} if self.view else set())
+        dictionary = isinstance(observation, dict)
+        if dictionary and (missing := keys - observation.keys()):
+            raise ValueError(f"observation has no {', '.join(sorted(missing))}")
+        if self.view is not None:
+            observation = np.concatenate(self.view.read(observation))
+        elif dictionary:
             observation = np.concatenate([observation["observation"], observation["desired_goal"]])
+        context, size = self.setup.space.context, self.setup.obs_dim
         obs = np.asarray(observation, np.float32)
         if obs.shape != (size,):
             form = "" if context == 0 else ' (or a dictionary with "observation" and "desired_goal")'

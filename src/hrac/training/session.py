@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
+from hrac.envs.copies import EnvironmentFailedError
 from hrac.folder import checkpoint
 from hrac.folder.checkpoint import CheckpointError
 from hrac.folder.files import CHECKPOINT, METRICS
@@ -66,8 +67,16 @@ def train(
             if fresh and training.sources:
                 walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
                 display.say(f"{walk}first adjacency network ...")
+            if not (fresh or training.world.exact):
+                display.say("new episodes begin: the state of this environment cannot be saved")
             try:
                 loop.train(training, record, deadline, fresh)
+            except EnvironmentFailedError as error:
+                if training.env_steps == 0:
+                    raise
+                record.save()
+                saved = f"what was learned up to step {training.env_steps:,} is saved: hrac train --resume {folder}"
+                raise EnvironmentFailedError(f"{error}; {saved}") from error
             except StoppedError:  # there is nothing to save in pre-training: a resumed run starts again
                 return Outcome(folder, 0, False, True, {})
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
@@ -109,9 +118,8 @@ class _FolderRecord:
         with self._deadline.measuring_save():
             training = self._training
             training.settle()
-            policies.save(
-                self._folder, join(training.actors()), training.config
-            )  # first: if the process is killed in between, a resume writes them again
+            # first: if the process is killed in between, a resume writes them again
+            policies.save(self._folder, join(training.actors()), training.config, training.setup, training.view)
             state.save(training, self._folder / CHECKPOINT, self._log.offset)
         self._saved_step = self._training.env_steps
 

@@ -16,6 +16,7 @@ from hrac.adjacency.sources import make_source
 from hrac.agents.decide import Actors
 from hrac.config import Config, from_dict, to_dict
 from hrac.envs.base import Environment, HostTask, KnownCells
+from hrac.envs.view import View
 from hrac.folder import checkpoint
 from hrac.folder.log import Row
 from hrac.runs import Parts, join
@@ -46,6 +47,8 @@ class Training:
         self._parts = Parts(len(config.seeds))
         self.setup = make_setup(task, traced_part(config))
         self.world = make_world(task, self.setup, config, self._parts)
+        self.view: View | None = getattr(task, "view", None)
+        """How an environment of one's own is seen."""
         oracle = task if config.adjacency.source == "oracle" and isinstance(task, KnownCells) else None
         truth = None if oracle is None else (oracle.cells, oracle.cell_distances)
         sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, truth) for _ in config.seeds]

@@ -63,6 +63,8 @@ class World(Protocol):
     """Whether an episode that terminates in training has succeeded."""
     known: KnownDistances | None
     """The environment, if it knows its true distances."""
+    exact: bool
+    """Whether a snapshot is the complete state. If not, restoring it begins new episodes."""
 
     def collect(self, actors: list[Actors], ready: NDArray[Any], index: int) -> list[Collected]:
         """Let the two levels act and explore for round number `index`; `ready` (runs) says which runs have started to learn."""

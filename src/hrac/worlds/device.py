@@ -44,6 +44,7 @@ class DeviceWorld:
         self.env, self.setup, self._parts = env, setup, parts
         self.ends_on_success = env.ends_on_success
         self.known = known_distances(env)
+        self.exact = True
         self._seeds = config.seeds
         self._act_keys = parts.split(run_keys(config.seeds, Stream.ACT))
         self._states: list[RolloutState] = [

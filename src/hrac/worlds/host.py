@@ -16,6 +16,7 @@ from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, dec
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask, SimulationError, known_distances
+from hrac.envs.copies import EnvironmentFailedError
 from hrac.runs import Parts, join
 from hrac.settings import TD3
 from hrac.spaces import Box
@@ -75,10 +76,15 @@ class HostWorld:
         self._evaluation = task.evaluation()
         self.runs, self.copies = len(config.seeds), config.training.envs_per_run
         self.env = task.batch(self.runs * self.copies, config.training.env_threads)
-        first = self.env.reset(seeds=copy_seeds(config.seeds, self.copies, Stream.ACT_COPIES))
-        shape = (self.runs, self.copies)
-        self.obs: Numbers = observed(self.env, first).reshape(*shape, -1)
-        self.hierarchy = first_state(self.obs, setup)
+        self.exact = getattr(self.env, "exact", True)
+        self._begin(restarts=0)
+
+    def _begin(self, restarts: int) -> None:
+        """Start new episodes in all copies, with other seeds after each restart."""
+        seeds = copy_seeds(self.config.seeds, self.copies, Stream.ACT_COPIES, *[restarts] * (restarts > 0))
+        shape, self._restarts = (self.runs, self.copies), restarts
+        self.obs: Numbers = observed(self.env, self.env.reset(seeds=seeds)).reshape(*shape, -1)
+        self.hierarchy = first_state(self.obs, self.setup)
         self.total = np.zeros(shape)
         """Reward of the present episodes so far."""
 
@@ -104,6 +110,9 @@ class HostWorld:
         """If a simulation breaks down, the error names its seed; each seed has this many copies."""
         try:
             yield
+        except EnvironmentFailedError:
+            self.exact = False  # a round was not finished: a checkpoint cannot continue it
+            raise
         except SimulationError as error:
             seed = self.config.seeds[error.copies[0] // copies]
             raise DivergedError(f"the physics of seed {seed} became unstable") from error
@@ -156,21 +165,26 @@ class HostWorld:
         return step, total.astype(np.float32)
 
     def random_walk(self, env_steps: int, poll: Callable[[], None] = lambda: None) -> list[Visited]:
-        """Uniformly random actions. Ends by the task are ignored."""
+        """Uniformly random actions. Ends by the task are ignored, if the environment can go on then."""
         seeds, phi = self.config.seeds, self.setup.space.phi
-        limit = self.env.time_limit
-        episodes = -(-env_steps // limit)
-        env = self.task.batch(len(seeds) * episodes, self.config.training.env_threads)
-        obs = env.reset(seeds=copy_seeds(seeds, episodes, Stream.RANDOM_WALK_COPIES))
-        rngs = [np.random.default_rng([seed, Stream.RANDOM_WALK]) for seed in seeds]
-        positions = [phi(obs)]
-        for _ in range(-(-env_steps // episodes)):
-            poll()
-            positions.append(phi(env.step(np.concatenate([self._random_actions(rng, episodes) for rng in rngs])).obs))
-        walks = np.stack(positions).astype(np.float32).reshape(len(positions), len(seeds), episodes, -1).swapaxes(0, 1)
-        done = np.zeros(walks[:, 1:].shape[:-1], bool)
-        done[:, -1] = True
-        return self._parts.split(Visited(walks[:, :-1], walks[:, 1:], done))
+        goes_on = getattr(self.env, "steps_past_end", True)
+        walkers = -(-env_steps // self.env.time_limit) if goes_on else self.copies
+        with closing(self.task.batch(len(seeds) * walkers, self.config.training.env_threads)) as env:
+            here = phi(env.reset(seeds=copy_seeds(seeds, walkers, Stream.RANDOM_WALK_COPIES)))
+            rngs = [np.random.default_rng([seed, Stream.RANDOM_WALK]) for seed in seeds]
+            walked = []
+            for _ in range(-(-env_steps // walkers)):
+                poll()
+                after = env.step(np.concatenate([self._random_actions(rng, walkers) for rng in rngs]))
+                there, over = phi(after.obs), (after.terminated | after.truncated) & (not goes_on)
+                walked.append(Visited(here, there, over))
+                here = there.copy()
+                if over.any():
+                    here[over] = phi(env.reset(np.flatnonzero(over)))
+        position, reached, done = (np.stack(part) for part in zip(*walked, strict=True))
+        done[-1] = True
+        apart = lambda part: part.reshape(len(walked), len(seeds), walkers, *part.shape[2:]).swapaxes(0, 1)  # noqa: E731
+        return self._parts.split(Visited(*map(apart, (position.astype(np.float32), reached.astype(np.float32), done))))
 
     def _random_actions(self, rng: np.random.Generator, count: int) -> NDArray[Any]:
         actions = self.setup.actions
@@ -186,15 +200,28 @@ class HostWorld:
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays."""
+        if not self.exact:
+            return {"restarts": np.array(self._restarts)}
         arrays: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total}
         arrays |= {name: array for name, array in self.hierarchy._asdict().items() if array is not None}
         return arrays | {f"env/{name}": array for name, array in self.env.snapshot().items()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Continue exactly from a snapshot."""
+        """Continue exactly from a snapshot, or begin new episodes if the environment could not save its state."""
+        if "restarts" in arrays:
+            return self._begin(int(arrays["restarts"]) + 1)
         self.obs, self.total = arrays["obs"], arrays["total"]
         self.hierarchy = SubgoalState(**{name: arrays[name] for name in SubgoalState._fields if name in arrays})
         self.env.restore({name.removeprefix("env/"): array for name, array in arrays.items() if name.startswith("env/")})
+
+
+@contextlib.contextmanager
+def closing(env: BatchEnvironment) -> Iterator[BatchEnvironment]:
+    """Close the copies at the end, if they can be closed."""
+    try:
+        yield env
+    finally:
+        getattr(env, "close", lambda: None)()
 
 
 def on_host(actors: list[Actors]) -> Actors:
@@ -212,10 +239,15 @@ def action_noise(rng: np.random.Generator, shape: tuple[int, ...], setup: Setup)
 def evaluate(
     task: HostTask, actors: Actors, seeds: NDArray[np.int64], setup: Setup, threads: int | None
 ) -> dict[str, NDArray[Any]]:
-    """The metrics of one episode per seed: totals and weights (2, runs, episodes)."""
-    episode = play(task, actors, seeds, setup, threads)
-    numbers = summarise(episode, actors.embedding, setup, known_distances(task), task.ends_on_success)
-    return {name: np.stack(both) for name, both in numbers.items()}
+    """The metrics of one episode per seed: totals and weights (2, runs, episodes). A task may limit its copies at one time."""
+    runs = len(actors.controller.biases[0])
+    at_once = max(getattr(task, "most_copies", len(seeds)) // runs, 1)
+    waves = []
+    for first in range(0, len(seeds) // runs, at_once):
+        chosen = seeds.reshape(runs, -1)[:, first : first + at_once].ravel()
+        episode = play(task, actors, chosen, setup, threads)
+        waves.append(summarise(episode, actors.embedding, setup, known_distances(task), task.ends_on_success))
+    return {name: np.concatenate([np.stack(wave[name]) for wave in waves], axis=-1) for name in waves[0]}
 
 
 @single_threaded_blas
@@ -231,7 +263,18 @@ def play(
 
     `look` is called before each step.
     """
-    env, runs = task.batch(len(seeds), threads), len(actors.controller.biases[0])
+    with closing(task.batch(len(seeds), threads)) as env:
+        return _play(env, actors, seeds, setup, look)
+
+
+def _play(
+    env: BatchEnvironment,
+    actors: Actors,
+    seeds: NDArray[np.int64],
+    setup: Setup,
+    look: Callable[[BatchEnvironment], None],
+) -> Episode:
+    runs = len(actors.controller.biases[0])
     shape = (runs, len(seeds) // runs)
     obs = observed(env, env.reset(seeds=seeds)).reshape(*shape, -1)
     rng = np.random.default_rng(seeds)  # draws discrete actions

@@ -1,13 +1,17 @@
 """The world of a task: its environment runs on the device or on the host."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, Environment, HostTask
 from hrac.runs import Parts
+from hrac.spaces import Actions, AnyArray
 from hrac.worlds.base import World
 from hrac.worlds.device import DeviceWorld
-from hrac.worlds.host import HostWorld
+from hrac.worlds.host import HostWorld, closing
 
 
 def make_world(task: Environment | HostTask, setup: Setup, config: Config, parts: Parts) -> World:
@@ -17,23 +21,40 @@ def make_world(task: Environment | HostTask, setup: Setup, config: Config, parts
     return DeviceWorld(task, setup, config, parts)
 
 
+class Interface(NamedTuple):
+    """What an agent has to know of its environment: enough to act in it."""
+
+    actions: Actions
+    obs_dim: int
+    """Numbers in an observation, including the context."""
+    context_dim: int
+    position_low: tuple[float, ...]
+    position_high: tuple[float, ...]
+
+
+def _interface(env: Environment | BatchEnvironment, obs_dim: int) -> Interface:
+    return Interface(env.actions, obs_dim, env.context_dim, env.position_low, env.position_high)
+
+
 def make_setup(task: Environment | HostTask, config: Config) -> Setup:
     """What does not change during a training of a task with a configuration."""
     if isinstance(task, HostTask):
-        copy = task.batch(1, 1)
-        return Setup(_subgoal_space(copy, config), copy.actions, copy.obs_dim + copy.context_dim, config)
-    return Setup(_subgoal_space(task, config), task.actions, task.obs_dim, config)
+        with closing(task.batch(1, 1)) as copy:
+            return setup_for(_interface(copy, copy.obs_dim + copy.context_dim), config, getattr(copy, "fallen", None))
+    return setup_for(_interface(task, task.obs_dim), config, getattr(task, "fallen", None))
 
 
-def _subgoal_space(env: Environment | BatchEnvironment, config: Config) -> SubgoalSpace:
-    return SubgoalSpace(
+def setup_for(interface: Interface, config: Config, fallen: Callable[[AnyArray], AnyArray] | None = None) -> Setup:
+    """The setup of an agent that knows this of its environment."""
+    space = SubgoalSpace(
         relative=config.manager.subgoals in ("relative", "task"),
-        low=env.position_low,
-        high=env.position_high,
+        low=interface.position_low,
+        high=interface.position_high,
         shown_relative=config.controller.subgoals_shown_as == "displacement",
         reach=config.manager.subgoal_range,
-        context=env.context_dim,
+        context=interface.context_dim,
         sees_position=config.controller.sees_position,
         sees_context=config.controller.sees_context,
-        fallen=getattr(env, "fallen", None),
+        fallen=fallen,
     )
+    return Setup(space, interface.actions, interface.obs_dim, config)

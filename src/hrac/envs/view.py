@@ -1,0 +1,72 @@
+"""How an environment of one's own is seen: which numbers are goal space, which only the manager sees, and in which units.
+
+Inside the library, goal space is measured in cells: each coordinate is divided by its cell size, so that metres and radians can
+stand side by side. Continuous actions are between -1 and 1.
+
+>>> view = View(goal=(2,), cell=(0.5,), manager_only=(0,))
+>>> [part.tolist() for part in view.read([7.0, 8.0, 3.0])]
+[[6.0, 8.0], [7.0]]
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hrac.spaces import Actions, Box, Discrete
+
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+"""What the dictionaries of Gymnasium's goal environments hold."""
+
+GoalFunction: TypeAlias = Callable[[Any], ArrayLike]
+"""From an environment's observation to the agent's point of goal space."""
+
+
+class View(NamedTuple):
+    """How the observations and actions of an environment are translated."""
+
+    goal: tuple[int, ...] | GoalFunction | None
+    """Goal space: indices of the observation, or a function of it. None: `achieved_goal` of a dictionary."""
+    cell: tuple[float, ...]
+    """The size of a cell in each coordinate of goal space, in the environment's units."""
+    manager_only: tuple[int, ...] = ()
+    """Indices of the observation that the controller may not see. Of a dictionary, that is `desired_goal`."""
+    action_low: tuple[float, ...] | None = None
+    """Lowest action, in the environment's units; None: actions are discrete."""
+    action_high: tuple[float, ...] | None = None
+    """Highest."""
+    first_choice: int = 0
+    """The number of the first of discrete actions."""
+
+    def read(self, observation: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """An observation that starts with the point of goal space, in cells; and what only the manager sees."""
+        if isinstance(observation, Mapping):
+            rest, achieved, desired = (np.asarray(observation[key], np.float64) for key in GOAL_KEYS)
+            here = achieved if self.goal is None else self.position(observation)
+            return np.concatenate([here / self.cell, rest]), desired / self.cell
+        numbers = np.atleast_1d(np.asarray(observation, np.float64))
+        named = self.goal if isinstance(self.goal, tuple) else ()
+        rest = np.delete(numbers, [*named, *self.manager_only])
+        return np.concatenate([self.position(observation) / self.cell, rest]), numbers[list(self.manager_only)]
+
+    def position(self, observation: Any) -> NDArray[np.float64]:
+        """The point of goal space of an observation, in the environment's units."""
+        if self.goal is None:
+            return np.asarray(observation["achieved_goal"], np.float64)
+        if isinstance(self.goal, tuple):
+            return np.atleast_1d(np.asarray(observation, np.float64))[list(self.goal)]
+        return np.atleast_1d(np.asarray(self.goal(observation), np.float64))
+
+    @property
+    def actions(self) -> Box:
+        """Continuous actions, as networks see them."""
+        assert self.action_low is not None
+        return Box((-1.0,) * len(self.action_low), (1.0,) * len(self.action_low))
+
+    def act(self, action: Any, actions: Actions) -> Any:
+        """An action of the networks as one of the environment."""
+        if isinstance(actions, Discrete):
+            return int(action) + self.first_choice
+        low, high = np.asarray(self.action_low), np.asarray(self.action_high)
+        return (low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (high - low)).astype(np.float32)

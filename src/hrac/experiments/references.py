@@ -1,0 +1,189 @@
+"""Names of tasks that are not in the package: `gym:ID` for Gymnasium's, `module:name` for what a module of yours defines.
+
+A run folder keeps such a name, so that another process finds the task again. It imports the module to do so.
+"""
+
+import contextlib
+import contextvars
+import functools
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import VectorEnv
+
+from hrac.envs.base import Environment, HostTask
+from hrac.envs.look import TaskError
+from hrac.experiments import own
+from hrac.experiments.task import Task
+
+GYM = "gym:"
+PLUGINS = ("gymnasium_robotics", "minigrid", "ale_py")
+"""Packages whose environments are registered when they are imported."""
+
+_importing: contextvars.ContextVar[str | None] = contextvars.ContextVar("importing", default=None)
+
+
+def is_reference(name: str) -> bool:
+    """Whether a name says where a task is found."""
+    return ":" in name
+
+
+@functools.cache
+def find(name: str) -> Task:
+    """The task that a name refers to; raises `TaskError`."""
+    if name.startswith(GYM):
+        return _gymnasium_task(name)
+    module, _, attribute = name.rpartition(":")
+    found = _imported(module, name)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise TaskError(f"task: {module} has no {attribute!r}; {name} must name a task, an environment's class or a maker")
+        found = getattr(found, part)
+    return as_task(found, name)
+
+
+def as_task(thing: Any, name: str) -> Task:
+    """A task, an environment in JAX, a Gymnasium class or a function that makes an environment, as a task of this name."""
+    if isinstance(thing, Task):
+        return _renamed(thing, name)
+    if isinstance(thing, Environment | HostTask) and not isinstance(thing, type):
+        return Task(name, "an environment of your own", lambda changes: thing, (), _settings_of(thing))
+    if isinstance(thing, gymnasium.Env | VectorEnv):
+        raise TaskError(f"task: give the class of {type(thing).__name__}, or a function that makes it: more copies are needed")
+    if not callable(thing):
+        raise TaskError(f"task: {name} must be a task, an environment's class or a maker, got {type(thing).__name__}")
+    return own.task(thing, name=name, summary=(inspect.getdoc(thing) or "an environment of your own").splitlines()[0])
+
+
+def _renamed(task: Task, name: str) -> Task:
+    import dataclasses
+
+    return dataclasses.replace(task, name=name)
+
+
+def _settings_of(env: Environment | HostTask) -> dict[str, Any]:
+    """Settings that suit the actions of an environment."""
+    one = env.batch(1, 1) if isinstance(env, HostTask) else env
+    return own.settings_for(one.actions)
+
+
+def reference_of(thing: Any) -> str | None:
+    """The name under which another process finds a task, a class or a function; None if there is no such name."""
+    if isinstance(thing, gymnasium.Env):
+        return _gymnasium_name(thing)
+    if isinstance(thing, type) or inspect.isfunction(thing):
+        if "<" in thing.__qualname__:
+            return None
+        places = [(sys.modules.get(thing.__module__), thing.__qualname__)]
+    else:
+        modules = [module for module in list(sys.modules.values()) if getattr(module, "__file__", None)]
+        places = [(module, name) for module in modules for name, value in list(vars(module).items()) if value is thing]
+    names = [f"{module}:{name}" for place, name in places if place is not None and (module := _module_name(place))]
+    return min(names, key=len, default=None)
+
+
+def _module_name(module: Any) -> str | None:
+    """The name by which a module can be imported again; that of a script is the name of its file."""
+    if module.__name__ != "__main__":
+        return str(module.__name__)
+    if getattr(module, "__spec__", None) is not None:
+        return str(module.__spec__.name)
+    file = getattr(module, "__file__", None)
+    return Path(file).stem if file and Path(file).suffix == ".py" else None
+
+
+def _gymnasium_name(env: gymnasium.Env[Any, Any]) -> str | None:
+    spec = env.spec
+    if spec is None or spec.additional_wrappers:
+        return None
+    try:
+        return f"{GYM}{spec.id}" + (f"?{json.dumps(spec.kwargs, sort_keys=True)}" if spec.kwargs else "")
+    except TypeError:
+        return None
+
+
+def refuse_while_importing() -> None:
+    """Raise if a module starts a training while it is imported for its task."""
+    if (name := _importing.get()) is not None:
+        module = name.rpartition(":")[0]
+        raise TaskError(
+            f'task: {module} starts a training when it is imported; put that under `if __name__ == "__main__":` so that {name} '
+            "can be found"
+        )
+
+
+@contextlib.contextmanager
+def _importing_for(name: str) -> Iterator[None]:
+    token = _importing.set(name)
+    try:
+        yield
+    finally:
+        _importing.reset(token)
+
+
+def _imported(module: str, name: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:  # a command has not put it there, unlike `python -m`
+        sys.path.append(here)
+    try:
+        with _importing_for(name):
+            return importlib.import_module(module)
+    except TaskError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and module.startswith(error.name):
+            raise TaskError(
+                f"task: {name}: there is no module {error.name!r} in {here} or among the installed packages; go to the folder "
+                "that has it, or install it"
+            ) from None
+        raise TaskError(f"task: {module} cannot be imported: {error}") from error
+    except Exception as error:
+        raise TaskError(f"task: {module} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _gymnasium_task(name: str) -> Task:
+    identity, _, text = name.removeprefix(GYM).partition("?")
+    try:
+        keywords = json.loads(text) if text else {}
+        if not isinstance(keywords, dict):
+            raise ValueError("no dictionary")
+    except ValueError:
+        raise TaskError(f'task: after "?" {name} must have its arguments as JSON, such as {{"time": 3}}') from None
+    make = _maker(identity, keywords)
+
+    def make_vector(count: int) -> Any:
+        mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
+        return gymnasium.make_vec(identity, count, mode, autoreset_mode="Disabled", **keywords)
+
+    spec = gymnasium.spec(identity.rpartition(":")[2])
+    vector = make_vector if spec.vector_entry_point is not None else None
+    settings = NAMED_SETTINGS.get(identity.rpartition(":")[2], {})
+    return own.task(make, name=name, summary=f"Gymnasium's {identity}", make_vector=vector, **settings)
+
+
+def _maker(identity: str, keywords: dict[str, Any]) -> Callable[[], gymnasium.Env[Any, Any]]:
+    """A function that makes a registered environment, whose time limit is ours to keep."""
+    known = identity.rpartition(":")[2]
+    for plugin in ("", *PLUGINS):
+        with contextlib.suppress(ImportError):
+            if plugin:
+                importlib.import_module(plugin)
+        if known in gymnasium.registry or ":" in identity:
+            break
+    else:
+        advice = "import its package by gym:PACKAGE:ID, or install it"
+        raise TaskError(f"task: Gymnasium has no environment {identity!r}; {advice}")
+
+    def make() -> gymnasium.Env[Any, Any]:
+        return gymnasium.make(identity, disable_env_checker=True, **keywords)
+
+    return make
+
+
+NAMED_SETTINGS: dict[str, dict[str, Any]] = {}
