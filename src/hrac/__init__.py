@@ -1,11 +1,13 @@
 """Online goal-conditioned hierarchical reinforcement learning with k-step adjacency constraints.
 
 `train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training, `compare` runs, `sweep` over
-many; importing this package registers its environments with Gymnasium (docs/environments.md).
+many; importing this package registers its environments with Gymnasium (docs/environments.md). `reachability` learns what is
+within k steps of what from anybody's trajectories (docs/analyses.md).
 """
 
 from importlib import metadata as _metadata
 
+from hrac import reachability
 from hrac.api import Evaluation, check_task, evaluate, load, pretrained, resume, run, train
 from hrac.config import Config, ConfigError
 from hrac.envs import gym as _gym
@@ -52,6 +54,7 @@ __all__ = [
     "load",
     "own_task",
     "pretrained",
+    "reachability",
     "register",
     "resume",
     "run",

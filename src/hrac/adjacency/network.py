@@ -58,11 +58,11 @@ def init(key: PRNGKeyArray, dimensions: int, cfg: AdjacencyConfig) -> AdjacencyS
 
 
 def distance(
-    embedding: Embedding, first: Float[AnyArray, "*m goal"], second: Float[AnyArray, "*n goal"]
-) -> Float[AnyArray, "*n"]:
+    embedding: Embedding, first: Float[AnyArray, "*#n goal"], second: Float[AnyArray, "*#n goal"]
+) -> Float[AnyArray, "*#n"]:
     """|| psi(g1) - psi(g2) ||, the learned distance from g1 to g2: below epsilon within k steps, above epsilon + delta beyond.
 
-    For NumPy and JAX alike, on trailing axes; `first` may have axes of length 1 where `second` has more.
+    For NumPy and JAX alike, on trailing axes; the others broadcast.
     """
     source, target = _both(embedding)
     return _norm(source(first) - target(second))

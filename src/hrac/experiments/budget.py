@@ -117,10 +117,14 @@ def _work(hidden: tuple[int, ...]) -> int:
 
 def require(config: Config, counts: Mapping[str, int]) -> None:
     """Raise `OutOfMemoryError` if it does not fit into free memory."""
-    need, free = sum(counts.values()), available()
-    if need > free:
+    require_bytes(sum(counts.values()), _largest(config, counts))
+
+
+def require_bytes(need: int, largest: str) -> None:
+    """Raise `OutOfMemoryError` if so many bytes are not free. `largest` says what needs most of them."""
+    if need > (free := available()):
         about = f"this needs about {_gigabytes(need)} of memory, and {_gigabytes(free)} are free"
-        raise OutOfMemoryError(f"{about}. Most of it is for {_largest(config, counts)}")
+        raise OutOfMemoryError(f"{about}. Most of it is for {largest}")
 
 
 @contextlib.contextmanager
