@@ -22,6 +22,13 @@ Hidden = Annotated[tuple[Few, ...], Field(max_length=16)]
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
+Coordinate: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Coordinates: TypeAlias = Annotated[tuple[Coordinate, ...], Field(min_length=1, max_length=100)]
+"""One number per coordinate of goal space."""
+PositiveCoordinates: TypeAlias = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)]
+NonNegativeCoordinates: TypeAlias = Annotated[tuple[NonNegative, ...], Field(min_length=1, max_length=100)]
+
+
 @dataclass(frozen=True, config=STRICT)
 class ManagerConfig:
     """The high level: TD3 over subgoals, with the adjacency loss."""
@@ -30,13 +37,14 @@ class ManagerConfig:
     """What the manager's output means: a position in goal space, or a displacement from the present one (paper, Sec. 2). Two
     values leave the manager out. "task": the target of the task is the subgoal. "none": there are no subgoals."""
 
-    subgoal_range: Positive | None = None
-    """Relative subgoals are within +- this in each coordinate (paper: 10 on the ants). None: the extent of the map."""
+    subgoal_range: Positive | PositiveCoordinates | None = None
+    """Relative subgoals are within +- this, in all coordinates or in each (paper: 10 on the ants). None: the extent of the
+    map."""
 
     candidates: Few = 20
     """Noisy subgoals to explore with. A random one of those judged adjacent is taken (published code: 20). 1: plain noise."""
 
-    noise_sigma: NonNegative = 3.0
+    noise_sigma: NonNegative | NonNegativeCoordinates = 3.0
     """Standard deviation of the exploration noise, in units of goal space (Table 1: 3.0 Maze, 5.0 Key-Chest; Table 2: 1.0)."""
 
     eta: NonNegative = 20.0
@@ -302,11 +310,6 @@ class TrainingConfig:
     """Collect a round while the device still learns from the one before, with policies that are one round older."""
 
 
-Coordinates: TypeAlias = Annotated[
-    tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(min_length=1, max_length=100)
-]
-
-
 @dataclass(frozen=True, config=STRICT)
 class EnvConfig:
     """Changes to the task's environment. None keeps the task's own value. A field that the task does not use must be None."""
@@ -339,7 +342,7 @@ class EnvConfig:
     goal_high: Coordinates | None = None
     """Environments of your own: highest point of goal space. None: measured with random actions."""
 
-    cell: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=100)] | None = None
+    cell: PositiveCoordinates | None = None
     """Environments of your own: size of a cell in each coordinate of goal space. All lengths of other settings are in cells.
     None: measured with random actions."""
 

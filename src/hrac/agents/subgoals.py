@@ -26,8 +26,8 @@ class SubgoalSpace(NamedTuple):
     """Highest position."""
     shown_relative: bool = False
     """Whether the controller sees absolute subgoals as displacements from its position."""
-    reach: float | None = None
-    """Relative subgoals are within +- this; None: the extent of the map."""
+    reach: float | tuple[float, ...] | None = None
+    """Relative subgoals are within +- this, in all coordinates or in each; None: the extent of the map."""
     context: int = 0
     """Numbers at the end of an observation that only the manager sees."""
     sees_position: bool = True
@@ -59,7 +59,10 @@ class SubgoalSpace(NamedTuple):
         """All possible subgoals."""
         if not self.relative:
             return self._map
-        extent = tuple(high - low if self.reach is None else self.reach for low, high in zip(self.low, self.high, strict=True))
+        if self.reach is None:
+            extent = tuple(high - low for low, high in zip(self.low, self.high, strict=True))
+        else:
+            extent = self.reach if isinstance(self.reach, tuple) else (self.reach,) * self.goal_dim
         return Box(tuple(-most for most in extent), extent)
 
     def bounds(self, like: AnyArray) -> tuple[AnyArray, AnyArray]:

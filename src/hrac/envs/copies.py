@@ -112,7 +112,7 @@ class Vectorised:
         with naming("a copy", "reset"):
             observations, _ = self._vector.reset(seed=everyones, options={"reset_mask": mask})
         self._ended[rows] = False
-        return [_row(observations, row) for row in rows]
+        return [_row(observations, row) for row in rows.tolist()]
 
     def step(self, rows: Rows, actions: Sequence[Any]) -> list[Moved]:
         """Step these copies. The others make a move of no meaning, in a new episode where theirs has ended."""
@@ -125,7 +125,7 @@ class Vectorised:
         self._ended = np.asarray(terminated) | np.asarray(truncated)
         return [
             Moved(_row(observations, row), float(reward[row]), bool(terminated[row]), bool(truncated[row]), _row_of(info, row))
-            for row in rows
+            for row in rows.tolist()
         ]
 
     def _step(self, actions: NDArray[Any]) -> Any:

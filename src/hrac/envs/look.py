@@ -78,7 +78,7 @@ def _goal_sizes(space: Any) -> tuple[int, int, Any]:
     return sizes["observation"], sizes["achieved_goal"], space["achieved_goal"]
 
 
-def _flat_size(space: spaces.Space[Any], name: str = "observation_space") -> int:
+def _flat_size(space: Any, name: str = "observation_space") -> int:
     if isinstance(space, spaces.Discrete):
         return 1
     if not isinstance(space, spaces.Box) or len(space.shape) != 1 or not space.shape[0]:
@@ -87,7 +87,7 @@ def _flat_size(space: spaces.Space[Any], name: str = "observation_space") -> int
     return space.shape[0]
 
 
-def _actions_of(space: spaces.Space[Any]) -> tuple[Actions, tuple[float, ...] | None, tuple[float, ...] | None, int]:
+def _actions_of(space: Any) -> tuple[Actions, tuple[float, ...] | None, tuple[float, ...] | None, int]:
     if isinstance(space, spaces.Discrete):
         if space.n < 2:
             raise TaskError(f"action_space must have at least 2 choices, got {space}")
@@ -181,7 +181,7 @@ def look(env: gymnasium.Env[Any, Any], form: Form, view: View, limit: int, steps
         episodes.append(np.array(points))
     while form.has_goals and len(desired) < LOOK_RESETS and time.monotonic() - began < LOOK_SECONDS:
         desired += _desired(_first(env, form, None), form)
-    goals = np.array(desired, np.float64).reshape(len(desired), -1)
+    goals = np.array(desired, np.float64).reshape(len(desired), form.goals)
     return Seen(episodes, goals, np.array(rewards), frozenset(infos), lengths, longest, time.monotonic() - began)
 
 
@@ -192,7 +192,7 @@ def _random(form: Form, rng: np.random.Generator) -> Any:
 
 
 def _first(env: gymnasium.Env[Any, Any], form: Form, seed: int | None) -> Any:
-    with naming("the environment's first copy", "reset"):
+    with naming("the first copy", "reset"):
         result = env.reset(seed=seed)
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
         raise TaskError(f"reset must return (observation, info), got {_shown(result)}")
@@ -201,18 +201,19 @@ def _first(env: gymnasium.Env[Any, Any], form: Form, seed: int | None) -> Any:
 
 
 def _next(env: gymnasium.Env[Any, Any], form: Form, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-    with naming("the environment's first copy", "step"):
+    with naming("the first copy", "step"):
         result = env.step(action)
     if not (isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], dict)):
         raise TaskError(f"step must return (observation, reward, terminated, truncated, info), got {_shown(result)}")
     observation, reward, terminated, truncated, info = cast(tuple[Any, ...], result)
     _check_observation(observation, form, "step")
-    if np.shape(reward) != () or not np.isreal(reward) or not np.isfinite(float(reward)):
+    number = np.asarray(reward)
+    if number.shape != () or number.dtype.kind not in "iufb" or not np.isfinite(float(number)):
         raise TaskError(f"step must return one finite number as the reward, got {_shown(reward)}")
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool_):
             raise TaskError(f"step must return True or False as {name}, got {_shown(flag)}")
-    return observation, float(reward), bool(terminated), bool(truncated), info
+    return observation, float(number), bool(terminated), bool(truncated), info
 
 
 def _check_observation(observation: Any, form: Form, where: str) -> None:

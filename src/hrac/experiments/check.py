@@ -20,8 +20,8 @@ from hrac.worlds.host import closing
 STEPS = 2_000
 """Of random behaviour, in all copies together."""
 COPIES = 4
-MOST_OUTSIDE = 0.1
-"""Share of the visited points that may lie outside goal space."""
+SOME_OUTSIDE, MOST_OUTSIDE = 0.1, 0.5
+"""Shares of the visited points outside goal space that are worth a note, and that are a mistake."""
 MOST_CELLS = 1_000_000
 SIZES = ("actions", "obs_dim", "context_dim", "time_limit", "position_low", "position_high")
 IN_JAX = (*SIZES, "ends_on_success", "reset", "step", "exploring", "evaluation")
@@ -101,7 +101,7 @@ def check(world: Environment | HostTask, config: Config) -> Report:
     """Random behaviour in some copies of an environment; raises `TaskError`."""
     task = world if isinstance(world, HostTask) else Hosted(world)
     try:
-        with closing(_copies(task)) as env:
+        with closing(copies_of(task, COPIES)) as env:
             space = _check_space(env, config)
             walk = _walk(env, config.k)
             exact = getattr(env, "exact", True)
@@ -129,7 +129,7 @@ def check(world: Environment | HostTask, config: Config) -> Report:
         steps=len(walk.points),
         moved=np.quantile(walk.moved, 0.9, axis=0) / space.cell if len(walk.moved) else np.zeros(len(unit)),
         k=config.k,
-        reach=None if reach is None else np.full(len(unit), reach),
+        reach=None if reach is None else np.broadcast_to(reach, len(unit)),
         rewards=(float(walk.rewards.min()), float(walk.rewards.mean()), float(walk.rewards.max())),
         ended=walk.ended,
         success=task.evaluation().ends_on_success,
@@ -158,8 +158,9 @@ class _Walk(NamedTuple):
     seconds: float
 
 
-def _copies(task: HostTask) -> BatchEnvironment:
-    env = task.batch(COPIES, 1)
+def copies_of(task: HostTask, count: int) -> BatchEnvironment:
+    """Copies of a task on the host; raises `TaskError` if they are none."""
+    env = task.batch(count, 1)
     if missing := [name for name in OF_COPIES if not hasattr(env, name)]:
         raise TaskError(f"batch must return an hrac.envs.base.BatchEnvironment, got {type(env).__name__} without {missing[0]}")
     return env
@@ -258,8 +259,7 @@ def _check_snapshot(env: BatchEnvironment) -> None:
 
 def _check_visits(walk: _Walk, space: _Space, unit: NDArray[np.float64]) -> None:
     """What random actions visit lies in goal space, and they move there."""
-    outside = ((walk.points < space.low) | (walk.points > space.high)).any(axis=1).mean()
-    if outside > MOST_OUTSIDE:
+    if (outside := _outside(walk, space)) > MOST_OUTSIDE:
         reached = f"{_shown(walk.points.min(axis=0) * unit)} to {_shown(walk.points.max(axis=0) * unit)}"
         raise TaskError(
             f"the bounds of goal space, {_shown(space.low * unit)} to {_shown(space.high * unit)}, leave out {outside:.0%} of "
@@ -272,11 +272,17 @@ def _check_visits(walk: _Walk, space: _Space, unit: NDArray[np.float64]) -> None
         )
 
 
+def _outside(walk: _Walk, space: _Space) -> float:
+    return float(((walk.points < space.low) | (walk.points > space.high)).any(axis=1).mean())
+
+
 def _warnings(walk: _Walk, space: _Space, config: Config) -> list[str]:
     """What is allowed but unlikely to be meant."""
     found = []
     if (still := np.flatnonzero(np.ptp(walk.points, axis=0) == 0)).size:
         found.append(f"coordinate {still[0]} of goal space does not change under random actions")
+    if (outside := _outside(walk, space)) > SOME_OUTSIDE:
+        found.append(f"{outside:.0%} of the points that random actions visit are outside the bounds of goal space")
     if np.ptp(walk.rewards) == 0:
         found.append(f"random actions always get the same reward, {walk.rewards[0]:g}: it must be found by exploration")
     if len(walk.moved) and (np.quantile(walk.moved, 0.9, axis=0) < 0.3 * space.cell).all():

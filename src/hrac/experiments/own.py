@@ -31,6 +31,7 @@ ALIKE = 3.0
 LOOK_K = 10
 
 DISCRETE = {
+    "controller.learner": "a2c",
     "adjacency.pretrain_env_steps": 10_000,
     "adjacency.update_every_env_steps": 10_000,
     "manager.buffer_windows": 5_000,
@@ -109,6 +110,7 @@ class Own:
         """The fields of `EnvConfig` that are set, and those that were measured."""
         own = self._changed(changes)
         form, probe = own.probe()
+        _check_sizes(own, probe.goal_dim)
         limit = own.time_limit or form.time_limit
         found: dict[str, Any] = {}
         if None in (own.goal_low, own.goal_high, own.cell, limit):
@@ -119,7 +121,7 @@ class Own:
         if own.success is None:
             found["success"] = next((key for key in SUCCESS_KEYS if key in probe.infos), None)
         resolved = {name: value for name, value in found.items() if value is not None} | changes
-        _check_space(self._changed(resolved), probe.goal_dim)
+        _check_space(self._changed(resolved))
         return resolved
 
     def gym_task(self, changes: dict[str, Any]) -> GymTask:
@@ -192,12 +194,16 @@ def cells(seen: Seen, low: tuple[float, ...], high: tuple[float, ...]) -> tuple[
     return tuple(float(f"{size:.2g}") for size in np.where(whole, 1.0, typical))
 
 
-def _check_space(own: Own, goal_dim: int) -> None:
-    """Bounds and cells fit goal space; raises `TaskError`."""
+def _check_sizes(own: Own, goal_dim: int) -> None:
+    """Bounds and cells that are given have one number per coordinate; raises `TaskError`."""
     for name in ("goal_low", "goal_high", "cell"):
         values = getattr(own, name)
-        if len(values) != goal_dim or not np.isfinite(values).all():
+        if values is not None and (len(values) != goal_dim or not np.isfinite(values).all()):
             raise TaskError(f"{name} must be {goal_dim} finite numbers, one per coordinate of goal space, got {list(values)}")
+
+
+def _check_space(own: Own) -> None:
+    """Goal space has an extent, and neither one cell nor too many; raises `TaskError`."""
     low, high, cell = map(np.array, (own.goal_low, own.goal_high, own.cell))
     if (low >= high).any():
         where = int(np.flatnonzero(low >= high)[0])
@@ -244,7 +250,7 @@ def task(
     if time_limit is not None and (type(time_limit) is not int or time_limit < 1):
         raise TaskError(f"time_limit must be a whole number of steps from 1 up, got {time_limit!r}")
     space = {"goal_low": goal_low, "goal_high": goal_high, "cell": cell}
-    given: dict[str, Any] = {name: _numbers(name, values) for name, values in space.items() if values is not None}
+    numbers: dict[str, Any] = {name: _numbers(name, values) for name, values in space.items() if values is not None}
     own = Own(
         make,
         make_vector,
@@ -252,11 +258,17 @@ def task(
         manager_only=_indices("manager_only", manager_only),
         success=success,
         time_limit=time_limit,
-        **given,
+        **numbers,
     )
     form = own.form()
+    suited, given = settings_for(form.actions), dict(settings or {})
+    if (learner := given.get("controller.learner")) not in (None, suited["controller.learner"]):
+        kind = "continuous" if isinstance(form.actions, Box) else "discrete"
+        raise TaskError(
+            f"controller.learner must be {suited['controller.learner']!r}, because actions are {kind}, got {learner!r}"
+        )
     fields = tuple(field for field in FIELDS if field != "goal" or not form.has_goals)
-    return Task(name, summary, own.gym_task, fields, settings_for(form.actions) | dict(settings or {}), resolve=own.resolve)
+    return Task(name, summary, own.gym_task, fields, suited | given, resolve=own.resolve)
 
 
 def _indices(name: str, values: Any) -> tuple[int, ...]:

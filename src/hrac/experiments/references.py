@@ -5,6 +5,7 @@ A run folder keeps such a name, so that another process finds the task again. It
 
 import contextlib
 import contextvars
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -20,6 +21,7 @@ from gymnasium.vector import VectorEnv
 from hrac.envs.base import Environment, HostTask
 from hrac.envs.look import TaskError
 from hrac.experiments import own
+from hrac.experiments.known import KNOWN
 from hrac.experiments.task import Task
 
 GYM = "gym:"
@@ -51,7 +53,7 @@ def find(name: str) -> Task:
 def as_task(thing: Any, name: str) -> Task:
     """A task, an environment in JAX, a Gymnasium class or a function that makes an environment, as a task of this name."""
     if isinstance(thing, Task):
-        return _renamed(thing, name)
+        return dataclasses.replace(thing, name=name)
     if isinstance(thing, Environment | HostTask) and not isinstance(thing, type):
         return Task(name, "an environment of your own", lambda changes: thing, (), _settings_of(thing))
     if isinstance(thing, gymnasium.Env | VectorEnv):
@@ -59,12 +61,6 @@ def as_task(thing: Any, name: str) -> Task:
     if not callable(thing):
         raise TaskError(f"task: {name} must be a task, an environment's class or a maker, got {type(thing).__name__}")
     return own.task(thing, name=name, summary=(inspect.getdoc(thing) or "an environment of your own").splitlines()[0])
-
-
-def _renamed(task: Task, name: str) -> Task:
-    import dataclasses
-
-    return dataclasses.replace(task, name=name)
 
 
 def _settings_of(env: Environment | HostTask) -> dict[str, Any]:
@@ -159,12 +155,15 @@ def _gymnasium_task(name: str) -> Task:
 
     def make_vector(count: int) -> Any:
         mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
-        return gymnasium.make_vec(identity, count, mode, autoreset_mode="Disabled", **keywords)
+        try:
+            return gymnasium.make_vec(identity, count, mode, autoreset_mode="Disabled", **keywords)
+        except TypeError:  # it cannot be told how to reset
+            return gymnasium.make_vec(identity, count, mode, **keywords)
 
     spec = gymnasium.spec(identity.rpartition(":")[2])
     vector = make_vector if spec.vector_entry_point is not None else None
-    settings = NAMED_SETTINGS.get(identity.rpartition(":")[2], {})
-    return own.task(make, name=name, summary=f"Gymnasium's {identity}", make_vector=vector, **settings)
+    said = {"summary": f"Gymnasium's {identity}"} | KNOWN.get(identity.rpartition(":")[2], {})
+    return own.task(make, name=name, make_vector=vector, **said)
 
 
 def _maker(identity: str, keywords: dict[str, Any]) -> Callable[[], gymnasium.Env[Any, Any]]:
@@ -184,6 +183,3 @@ def _maker(identity: str, keywords: dict[str, Any]) -> Callable[[], gymnasium.En
         return gymnasium.make(identity, disable_env_checker=True, **keywords)
 
     return make
-
-
-NAMED_SETTINGS: dict[str, dict[str, Any]] = {}

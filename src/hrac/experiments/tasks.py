@@ -174,7 +174,7 @@ def _env_changes(task: Task, config: Config) -> dict[str, Any]:
 def _check_fit(config: Config, world: Environment | HostTask) -> None:
     """Check that the settings fit the environment; raises `ConfigError`."""
     with contextlib.ExitStack() as stack:
-        env = stack.enter_context(closing(world.batch(1, 1))) if isinstance(world, HostTask) else world
+        env = stack.enter_context(closing(check.copies_of(world, 1))) if isinstance(world, HostTask) else world
         _check_settings(config, world, env)
 
 
@@ -191,6 +191,12 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
         raise ConfigError(
             f"manager.subgoals must be 'absolute', 'relative' or 'none' on {config.task}, which shows no target, got 'task'"
         )
+    for name in ("subgoal_range", "noise_sigma"):
+        given, coordinates = getattr(config.manager, name), len(env.position_low)
+        if isinstance(given, tuple) and len(given) != coordinates:
+            raise ConfigError(
+                f"manager.{name} must be one number or {coordinates}, one per coordinate of goal space, got {given}"
+            )
     if (penalty := config.controller.fallen_penalty) > 0 and not hasattr(env, "fallen"):
         raise ConfigError(
             f"controller.fallen_penalty must be 0 on {config.task}, which cannot tell who has fallen, got {penalty:g}"

@@ -162,7 +162,7 @@ def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
         noisy = jax.vmap(lambda k: jax.random.normal(k, (goal,)))(jax.random.split(key_noise, manager.candidates))
         return Noise(
             first_subgoal=jax.random.uniform(key_uniform, (goal,)),
-            subgoals=manager.noise_sigma * noisy,
+            subgoals=jnp.array(manager.noise_sigma, jnp.float32) * noisy,
             lottery=jax.random.uniform(key_lottery, (manager.candidates,)),
             hindsight=jax.random.uniform(more[0], (2,)) if more else None,
         )

@@ -132,7 +132,7 @@ class HostWorld:
         for seed in self.config.seeds:
             rng = np.random.default_rng([seed, Stream.ACT, index])
             first_subgoal = rng.random((*shape, goal))
-            subgoals = (manager.noise_sigma * rng.standard_normal((*shape, count, goal))).astype(np.float32)
+            subgoals = (np.array(manager.noise_sigma) * rng.standard_normal((*shape, count, goal))).astype(np.float32)
             action = action_noise(rng, (*shape, outputs), self.setup)
             lottery = rng.random((*shape, count), np.float32)
             hindsight = rng.random((*shape, 2), np.float32) if self.setup.remembers else None

@@ -1,0 +1,62 @@
+"""Environments of other packages whose tasks have settings here: `hrac train gym:Reacher-v5`.
+
+Each row is what `hrac.own_task` is told about one. Goal environments need none, except where other settings learn better.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def fingertip(observation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where the end of Reacher's arm is: its distance from the target, which comes last, plus the target."""
+    return observation[8:10] + observation[4:6]
+
+
+def at_target(observation: NDArray[np.float64], info: dict[str, Any]) -> bool:
+    """Whether the end of Reacher's arm is within 2 cm of the target (ours: the environment knows no success)."""
+    return bool(np.linalg.norm(observation[8:10]) < 0.02)
+
+
+def lake_cell(state: int) -> tuple[int, int]:
+    """Row and column of FrozenLake's 4 x 4 map."""
+    return divmod(int(state), 4)
+
+
+def across_lake(state: int, info: dict[str, Any]) -> bool:
+    """Whether the last cell of FrozenLake is reached."""
+    return int(state) == 15
+
+
+ABSOLUTE = {"manager.subgoals": "absolute", "manager.subgoal_range": None, "manager.correction_candidates": 0}
+"""Subgoals are points of goal space, not displacements."""
+
+KNOWN: dict[str, dict[str, Any]] = {
+    "FetchReach-v4": {
+        "summary": "a robot's arm that moves its gripper to a point",
+        "goal_low": (1.15, 0.55, 0.35),
+        "goal_high": (1.55, 0.95, 0.75),
+        "cell": (0.04, 0.04, 0.04),
+        "settings": ABSOLUTE | {"k": 5, "training.eval_every_env_steps": 5_000},
+    },
+    "Reacher-v5": {
+        "summary": "a planar arm that reaches for a target; goal space is the place of its end",
+        "goal": fingertip,
+        "goal_low": (-0.22, -0.22),
+        "goal_high": (0.22, 0.22),
+        "cell": (0.02, 0.02),
+        "manager_only": (4, 5, 8, 9),
+        "success": at_target,
+    },
+    "FrozenLake-v1": {
+        "summary": "a slippery lake of 4 x 4 cells with holes, discrete actions",
+        "goal": lake_cell,
+        "goal_low": (0.0, 0.0),
+        "goal_high": (3.0, 3.0),
+        "cell": (1.0, 1.0),
+        "success": across_lake,
+        "settings": {"k": 2, "adjacency.pretrain_env_steps": 2_000, "adjacency.update_every_env_steps": 5_000},
+    },
+}
+"""By Gymnasium's id."""

@@ -1,0 +1,222 @@
+"""Gymnasium environments as tasks on the host."""
+
+import dataclasses
+
+import gymnasium
+import numpy as np
+import own_worlds
+import pytest
+
+import hrac
+from hrac.envs.copies import EnvironmentFailedError
+from hrac.envs.view import View
+from hrac.experiments import own
+from hrac.spaces import Box, Discrete
+
+
+def made(env=own_worlds.Walk, changes=None, **said):
+    return own.task(env, **said).make({"cell": (2.0,), "time_limit": 6, **(changes or {})})
+
+
+def test_an_observation_starts_with_the_goal_in_cells_and_the_target_is_for_the_manager():
+    batch = made().batch(2)
+    first = batch.reset(seeds=[0, 1])
+    np.testing.assert_allclose(first, [[2.5, 5.0, 0.0]] * 2)  # 5 of 10 is at 2.5 cells of 2; then the observation
+    assert (batch.position_low, batch.position_high) == ((0.0,), (5.0,))
+    goals = [own_worlds.Walk().reset(seed=seed)[0]["desired_goal"] / 2.0 for seed in (0, 1)]
+    np.testing.assert_allclose(batch.context, goals)
+
+
+def test_actions_from_minus_one_to_one_are_scaled_to_the_environments_range():
+    batch = made().batch(3)
+    batch.reset(seeds=[0, 1, 2])
+    after = batch.step(np.array([[1.0], [-0.5], [7.0]]))  # 2, -1 and 2: a step is half of an action
+    np.testing.assert_allclose(after.obs[:, 1], [6.0, 4.5, 6.0])
+
+
+def test_only_the_named_copies_step_and_reset():
+    batch = made().batch(3)
+    batch.reset(seeds=[0, 1, 2])
+    after = batch.step([[1.0], [1.0]], ids=[0, 2])
+    np.testing.assert_allclose(after.obs[:, 1], [6.0, 6.0])
+    assert batch.reset([0]).shape == (1, 3)
+    np.testing.assert_allclose(batch.step([[0.0]] * 3).obs[:, 1], [5.0, 5.0, 6.0])
+
+
+def test_the_tasks_time_limit_truncates():
+    batch = made().batch(1)
+    batch.reset(seeds=[3])
+    flags = [batch.step([[0.0]]) for _ in range(6)]
+    assert [bool(after.truncated[0]) for after in flags] == [False] * 5 + [True]
+    batch.reset()
+    assert not batch.step([[0.0]]).truncated[0]
+
+
+def test_in_evaluation_success_and_nothing_else_terminates():
+    """In training an episode ends where the environment says so."""
+    task = made(own_worlds.Falls, {"time_limit": 50, "success": "is_success"})
+    seed = next(seed for seed in range(50) if own_worlds.Walk().reset(seed=seed)[0]["desired_goal"][0] == 9.0)
+    ends = {}
+    for name, variant in (("training", task), ("evaluation", task.evaluation())):
+        for push in (1.0, -1.0):
+            batch = variant.batch(1)
+            batch.reset(seeds=[seed])
+            for step in range(1, 20):
+                after = batch.step([[push]])
+                if after.terminated[0] or after.truncated[0]:
+                    ends[name, push] = (step, bool(after.terminated[0]))
+                    break
+    assert ends == {
+        ("training", -1.0): (5, True),  # falls at 0
+        ("evaluation", 1.0): (4, True),  # the goal
+        ("evaluation", -1.0): (5, False),  # the fall is no success
+    }
+    assert (task.ends_on_success, task.evaluation().ends_on_success) == (False, True)
+
+
+def test_without_a_sign_of_success_there_is_none():
+    task = own.task(own_worlds.Grid, goal=own_worlds.column).make({"cell": (1.0,), "time_limit": 20})
+    assert task.evaluation() is task
+    assert not task.ends_on_success
+
+
+def test_discrete_observations_and_actions_that_do_not_start_at_zero():
+    task = own.task(own_worlds.Grid, goal=own_worlds.column).make({"cell": (1.0,), "time_limit": 20})
+    batch = task.batch(1)
+    assert batch.actions == Discrete(2)
+    np.testing.assert_allclose(batch.reset(seeds=[0]), [[0.0, 0.0]])
+    assert [batch.step([move]).obs[0, 0] for move in (1, 1, 0)] == [1.0, 2.0, 1.0]
+
+
+def test_goal_space_by_indices_comes_first_and_what_only_the_manager_sees_is_apart():
+    view = View(goal=(3, 1), cell=(2.0, 0.5), manager_only=(0,))
+    seen, hidden = view.read([9.0, 1.0, 5.0, 4.0])
+    assert (seen.tolist(), hidden.tolist()) == ([2.0, 2.0, 5.0], [9.0])
+
+
+def test_environments_are_used_again(monkeypatch):
+    task = made()
+    first = task.batch(3)
+    first.close()
+    monkeypatch.setattr(own_worlds.Walk, "__init__", lambda self: pytest.fail("another one was made"))
+    again = dataclasses.replace(task.evaluation(), time_limit=5).batch(3)
+    assert again.num_envs == 3
+
+
+def walked(stepping, steps=25):
+    """The numbers of some random steps, and of resets where episodes end."""
+    task = made(own_worlds.Falls, {"stepping": stepping, "success": "is_success"})
+    batch, rng, numbers = task.batch(3), np.random.default_rng(0), []
+    obs = batch.reset(seeds=[4, 5, 6])
+    for step in range(steps):
+        ids = np.arange(3) if step % 4 else np.array([0, 2])
+        after = batch.step(rng.uniform(-1, 1, (len(ids), 1)), ids)
+        numbers += [obs, after.obs, after.reward, after.terminated, after.truncated, batch.context]
+        if (over := after.terminated | after.truncated).any():
+            obs = batch.reset(ids[over])
+    batch.close()
+    return numbers
+
+
+def test_processes_give_the_same_numbers():
+    """Copies that nobody asked for move too in a vector environment, so all copies are named here."""
+    task = {name: made(changes={"stepping": name}).batch(2) for name in ("sync", "async")}
+    rng, rows = np.random.default_rng(0), {name: [] for name in task}
+    actions = rng.uniform(-1, 1, (20, 2, 1))
+    for name, batch in task.items():
+        obs = batch.reset(seeds=[4, 5])
+        for action in actions:
+            after = batch.step(action)
+            rows[name] += [obs, *after, batch.context]
+            if (over := after.terminated | after.truncated).any():
+                batch.reset(np.flatnonzero(over))
+        batch.close()
+    for first, second in zip(rows["sync"], rows["async"], strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-6)  # its space says float32, in which processes send them
+
+
+def test_some_copies_of_a_vector_environment_can_be_stepped():
+    numbers = walked("async")
+    assert all(np.isfinite(part).all() for part in numbers)
+
+
+def test_the_environments_own_vector_form_is_used_where_it_can_be_told_not_to_reset():
+    task = hrac.experiments.tasks.find("gym:hrac/AntMaze-v0")
+    batch = task.make({"stepping": "vector", "goal_low": (-4.0, -4.0), "goal_high": (20.0, 20.0), "cell": (1.0, 1.0)}).batch(2)
+    obs = batch.reset(seeds=[1, 2])
+    assert obs.shape == (2, batch.obs_dim)
+    assert batch.step(np.zeros((2, 8))).obs.shape == (2, batch.obs_dim)
+    cart = hrac.experiments.tasks.find("gym:CartPole-v1")
+    with pytest.raises(EnvironmentFailedError, match=r'env\.stepping: its own vector form .*use "async" or "sync"'):
+        cart.make({"stepping": "vector", "goal": (0,), "goal_low": (-1.0,), "goal_high": (1.0,), "cell": (0.1,)}).batch(2)
+    with pytest.raises(EnvironmentFailedError, match="no vector form of its own"):
+        made(changes={"stepping": "vector"}).batch(2)
+
+
+def test_an_environment_that_raises_names_the_copy():
+    batch = made(own_worlds.Breaks, {"goal_low": (0.0,), "goal_high": (10.0,)}).batch(2)
+    batch.reset(seeds=[0, 1])
+    own_worlds.Breaks.steps = 3_500
+    with pytest.raises(EnvironmentFailedError, match="copy 0 of the environment failed in step: ZeroDivisionError: the motor"):
+        batch.step([[0.0], [0.0]])
+    own_worlds.Breaks.steps = 0
+
+
+def test_a_copy_that_hangs_is_named_after_the_time_that_it_may_take():
+    space = {"goal_low": (0.0,), "goal_high": (10.0,), "success": "is_success"}
+    batch = made(own_worlds.Hangs, space | {"stepping": "async", "step_seconds": 1.0}).batch(2)
+    batch.reset(seeds=[0, 1])
+    batch.step([[0.0], [0.0]])
+    batch.step([[0.0], [0.0]])
+    with pytest.raises(EnvironmentFailedError, match=r"did not answer within env\.step_seconds = 1 seconds"):
+        batch.step([[0.0], [0.0]])
+
+
+def test_a_snapshot_is_exact_where_the_environment_can_save_its_state():
+    task = made(own_worlds.Saved, {"time_limit": 50})
+    batch = task.batch(2)
+    assert batch.exact
+    assert not made().batch(1).exact
+    batch.reset(seeds=[0, 1])
+    batch.step([[1.0], [-1.0]])
+    saved = batch.snapshot()
+    after = [batch.step([[0.5], [0.5]]).obs, batch.reset(), batch.context]
+    other = task.batch(2)
+    other.restore(saved)
+    again = [other.step([[0.5], [0.5]]).obs, other.reset(), other.context]
+    for first, second in zip(after, again, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"), [("nan", "observation of copy 1 is not finite"), ("inf", "reward of copy 1 is inf")]
+)
+def test_numbers_that_are_not_finite_name_the_copy(what, message, monkeypatch):
+    batch = made().batch(2)
+    batch.reset(seeds=[0, 1])
+    step = own_worlds.Walk.step
+
+    def broken(self, action):
+        seen, reward, *rest = step(self, action)
+        if action[0] > 1.5:
+            reward = np.inf if what == "inf" else reward
+            seen["achieved_goal"] = np.array([np.nan if what == "nan" else 0.0])
+        return seen, reward, *rest
+
+    monkeypatch.setattr(own_worlds.Walk, "step", broken)
+    with pytest.raises(EnvironmentFailedError, match=message):
+        batch.step([[0.0], [1.0]])
+
+
+def test_a_sketch_has_the_goal_of_an_episode():
+    task = hrac.experiments.tasks.find("gym:hrac/AntMaze-v0")
+    batch = task.make({"goal_low": (-4.0, -4.0), "goal_high": (20.0, 20.0), "cell": (2.0, 2.0)}).batch(1)
+    batch.reset(seeds=[0])
+    sketch = batch.sketch(0)
+    assert sketch.low == (-2.6, -2.6)
+    assert (sketch.discs[0].x, sketch.discs[0].y) == tuple(batch.context[0].tolist())
+
+
+def test_continuous_actions_are_seen_as_a_box():
+    assert made().actions == Box((-1.0,), (1.0,))
+    assert isinstance(gymnasium.make("hrac/Maze-v0").action_space, gymnasium.spaces.Discrete)
