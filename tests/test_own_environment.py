@@ -46,6 +46,11 @@ TINY = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _forget_tasks(monkeypatch):
+    monkeypatch.setattr(tasks, "TASKS", dict(tasks.TASKS))
+
+
 def tiny(env=own_worlds.Walk, **changes):
     """Arguments of `hrac.train` for a tiny training."""
     fields = {"env.cell": (1.0,), "env.time_limit": 20} | TINY | changes
@@ -136,9 +141,7 @@ def test_a_run_is_continued_exactly_where_the_environment_can_save_its_state(tmp
 def test_an_environment_that_breaks_ends_the_run_with_a_checkpoint(tmp_path, monkeypatch):
     env, fields = tiny(own_worlds.Breaks, **{"env.goal_low": (0.0,), "env.goal_high": (10.0,)})
     monkeypatch.setattr(own_worlds.Breaks, "steps", 100)
-    with pytest.raises(
-        EnvironmentFailedError, match=r"motor is stuck; what was learned up to step \S+ is saved"
-    ) as caught:
+    with pytest.raises(EnvironmentFailedError, match=r"motor is stuck; what was learned up to step \S+ is saved") as caught:
         hrac.train(env, out=tmp_path / "run", display=hrac.Silent(), **fields)
     step = int(re.search(r"step ([0-9,]+) is saved", str(caught.value))[1].replace(",", ""))
     assert 400 < step < 1_600

@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import json
 import platform
-import re
 import subprocess
 from collections.abc import Sequence
 from importlib import resources
@@ -211,8 +210,7 @@ def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, r
 def _default_folder(config: Config) -> Path:
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     preset = "" if config.preset == "paper" else f"{config.preset}-"
-    task = re.sub(r"[^\w.-]+", "-", config.task.removeprefix("gym:"))[:60]
-    return Path("runs") / f"{task}-{config.method}-{preset}{when}"
+    return Path("runs") / f"{references.folder_name(config.task)}-{config.method}-{preset}{when}"
 
 
 def _write_config(folder: Path, config: Config) -> None:

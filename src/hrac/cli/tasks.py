@@ -18,16 +18,21 @@ class ListOptions:
 
 def list_(arguments: Sequence[str]) -> int:
     """`hrac list`."""
+    from hrac.experiments.known import KNOWN
     from hrac.experiments.methods import METHODS
+    from hrac.experiments.references import GYM
     from hrac.experiments.sweep import EXPERIMENTS
     from hrac.experiments.tasks import TASKS
 
     tyro.cli(ListOptions, args=arguments, prog="hrac list")
-    width = max(map(len, (*TASKS, *METHODS, *EXPERIMENTS)))
+    width = max(map(len, (*TASKS, *METHODS, *EXPERIMENTS, *(GYM + name for name in KNOWN))))
     print("tasks")
     for name, task in TASKS.items():
         print(f"  {name:<{width}} {task.summary}")
         print(f"  {'':<{width}} presets: {', '.join(task.presets)}")
+    print("environments of other packages with settings here (any other: hrac check gym:ID)")
+    for name, known in KNOWN.items():
+        print(f"  {GYM + name:<{width}} {known['summary']}")
     print("methods")
     for name, method in METHODS.items():
         print(f"  {name:<{width}} {method.summary}")

@@ -32,14 +32,18 @@ def across_lake(state: int, info: dict[str, Any]) -> bool:
 ABSOLUTE = {"manager.subgoals": "absolute", "manager.subgoal_range": None, "manager.correction_candidates": 0}
 """Subgoals are points of goal space, not displacements."""
 
+FETCH_REACH = {
+    "goal_low": (1.15, 0.55, 0.35),
+    "goal_high": (1.55, 0.95, 0.75),
+    "cell": (0.04, 0.04, 0.04),
+    "settings": ABSOLUTE
+    | {"k": 5, "manager.noise_sigma": 3.0, "manager.discount": 0.9, "training.eval_every_env_steps": 5_000},
+}
+"""Targets are within 15 cm of the first place of the gripper."""
+
 KNOWN: dict[str, dict[str, Any]] = {
-    "FetchReach-v4": {
-        "summary": "a robot's arm that moves its gripper to a point",
-        "goal_low": (1.15, 0.55, 0.35),
-        "goal_high": (1.55, 0.95, 0.75),
-        "cell": (0.04, 0.04, 0.04),
-        "settings": ABSOLUTE | {"k": 5, "training.eval_every_env_steps": 5_000},
-    },
+    "FetchReach-v4": {"summary": "a robot's arm that moves its gripper to a point, sparse reward"} | FETCH_REACH,
+    "FetchReachDense-v4": {"summary": "the same, and the reward is minus the distance"} | FETCH_REACH,
     "Reacher-v5": {
         "summary": "a planar arm that reaches for a target; goal space is the place of its end",
         "goal": fingertip,

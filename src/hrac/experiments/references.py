@@ -10,6 +10,7 @@ import functools
 import importlib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,11 @@ _importing: contextvars.ContextVar[str | None] = contextvars.ContextVar("importi
 def is_reference(name: str) -> bool:
     """Whether a name says where a task is found."""
     return ":" in name
+
+
+def folder_name(name: str) -> str:
+    """A task's name as a part of a folder's name."""
+    return re.sub(r"[^\w.-]+", "-", name.removeprefix(GYM))[:60]
 
 
 @functools.cache

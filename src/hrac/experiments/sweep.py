@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hrac import config as configs
 from hrac.config import Config, ConfigError
-from hrac.experiments import tasks
+from hrac.experiments import references, tasks
 
 MOST_CELLS = 10_000
 MOST_NAME = 100
@@ -138,9 +138,9 @@ def _cell(task: str, method: str, settings: Mapping[str, Any], common: Mapping[s
     """A cell whose environment can be made."""
     if both := [name for name in common if name in settings]:
         raise ConfigError(f"{both[0]}: given twice, once for all cells and once with values to vary")
-    if task in tasks.TASKS and tasks.TASKS[task] not in tasks.BUILT_IN:
+    if task in tasks.TASKS and task not in tasks.BUILT_IN_NAMES:
         raise ConfigError(f"task: {task!r} is known in this process only, but cells are trained in others")
-    config = configs.replace(tasks.config_for(task, method, preset), dict(common) | dict(settings))
+    config = tasks.resolve(configs.replace(tasks.config_for(task, method, preset), dict(common) | dict(settings)))
     tasks.make_env(config)
     checked = {name: configs.value_of(config, name) for name in settings}
     return Cell(out / _folder_name(config, checked), config, checked)
@@ -148,13 +148,14 @@ def _cell(task: str, method: str, settings: Mapping[str, Any], common: Mapping[s
 
 def _folder_name(config: Config, settings: Mapping[str, Any]) -> str:
     """Task, method and settings. A long or odd value is replaced by the start of its digest."""
-    parts = [config.task, config.method]
+    task = references.folder_name(config.task)
+    parts = [task, config.method]
     for name, value in settings.items():
         text = str(value).removesuffix(".0")
         plain = re.fullmatch(r"[A-Za-z0-9.+-]{1,24}", text)
         parts += [name.rpartition(".")[2].replace("_", "-"), text if plain else _digest(text)]
     name = "-".join(parts)
-    return name if len(name) <= MOST_NAME else f"{config.task}-{config.method}-{_digest(name)}"
+    return name if len(name) <= MOST_NAME else f"{task}-{config.method}-{_digest(name)}"
 
 
 def _digest(text: str) -> str:

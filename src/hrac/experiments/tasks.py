@@ -107,6 +107,8 @@ BUILT_IN = (
 BUILT_IN_NAMES = frozenset(task.name for task in BUILT_IN)
 TASKS = {task.name: task for task in BUILT_IN}
 """By name: the built-in tasks, and those that `register` added."""
+GIVEN: dict[str, Task] = {}
+"""Tasks of environments that were given to `hrac.train` as they are, by their references."""
 
 
 def register(task: Task) -> None:
@@ -117,8 +119,8 @@ def register(task: Task) -> None:
 
 def find(name: str) -> Task:
     """The task of a name; raises `ConfigError`."""
-    if name in TASKS:
-        return TASKS[name]
+    if name in TASKS or name in GIVEN:
+        return TASKS.get(name) or GIVEN[name]
     if references.is_reference(name):
         return references.find(name)
     own = "one of your own is named gym:ID (Gymnasium's) or module:name"
@@ -136,7 +138,7 @@ def name_of(thing: Any) -> str:
             raise TaskError("task: this environment cannot be made again by its id; give a function that makes it")
         return reference
     name = reference or str(getattr(thing, "__name__", type(thing).__name__))
-    TASKS[name] = references.as_task(thing, name)
+    GIVEN[name] = references.as_task(thing, name)
     return name
 
 
