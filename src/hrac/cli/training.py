@@ -18,7 +18,7 @@ class TrainOptions:
     """Train a method on a task. The defaults of all options are the paper's values for the task, or those of another preset."""
 
     task: tyro.conf.Positional[str | None] = None
-    """A name from `hrac list`."""
+    """A name from `hrac list`, gym:ID for an environment of Gymnasium, or module:name for one of your own."""
     method: str = "hrac"
     """A name from `hrac list`."""
     preset: str = "paper"
@@ -89,7 +89,7 @@ def train(arguments: Sequence[str]) -> int:
     default = TrainOptions()
     if not {"-h", "--help"} & set(others[:1]):
         if not arguments or arguments[0].startswith("-"):
-            raise ConfigError(f"name a task first: {', '.join(tasks.TASKS)} (or --resume RUN)")
+            raise ConfigError(f"name a task first: {', '.join(tasks.TASKS)}, gym:ID or module:name (or --resume RUN)")
         names = {"method": typed.method or default.method, "preset": typed.preset or default.preset}
         config = tasks.config_for(arguments[0], **names)
         given: dict[str, Any] = names | {name: getattr(config, name) for name in GROUPS}

@@ -20,6 +20,8 @@ from hrac.training.policies import Policy
 from hrac.worlds.base import Episode
 
 COLUMNS = 7
+NARROWEST = 5.0
+"""Inches: room for the title."""
 PANELS = 18
 POINTS = 80
 """Points of the heatmap along a side."""
@@ -39,14 +41,16 @@ def draw(policy: Policy, path: Path, episode_seed: int = 0) -> None:
     """Play an episode and write its picture. Blue places are judged to be within k steps of the agent, red ones beyond."""
     episode, sketches = policy.player.watch(episode_seed)
     if not sketches:
-        raise NoMapError(f"{policy.config.task} has no map to draw: it needs a method `sketch` (hrac.envs.sketch)")
+        raise NoMapError(
+            f"{policy.config.task} has no map to draw: it needs two coordinates and a method `sketch` (hrac.envs.sketch)"
+        )
     threshold, windows = policy.config.adjacency.threshold, np.arange(0, len(episode.reward), policy.config.k)
     starts = windows[:: math.ceil(len(windows) / PANELS)].tolist()
     rows = math.ceil(len(starts) / COLUMNS)
     columns = math.ceil(len(starts) / rows)
     left, right, bottom, top = sketches[0].extent
     row_height = 2.1 * min(abs(top - bottom) / (right - left), 2.0) + 0.25
-    figure = Figure(figsize=(2.1 * columns + 0.5, row_height * rows + 0.55), layout="constrained")
+    figure = Figure(figsize=(max(2.1 * columns + 0.5, NARROWEST), row_height * rows + 0.55), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     norm = TwoSlopeNorm(threshold, 0.0, 3 * threshold)
     for axis in axes:
@@ -54,7 +58,7 @@ def draw(policy: Policy, path: Path, episode_seed: int = 0) -> None:
     for axis, start in zip(axes, starts, strict=False):
         draw_step(axis, policy, episode, sketches[start], start, norm)
         axis.set_title(f"step {start}", fontsize=8, pad=3)
-    figure.suptitle(_title(policy, episode), fontsize=11)
+    figure.suptitle(_title(policy, episode), fontsize=11, wrap=True)
     if policy.actors.embedding is not None:
         colours = matplotlib.cm.ScalarMappable(norm, "RdYlBu_r")
         label = "learned distance from the agent"

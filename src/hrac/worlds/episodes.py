@@ -42,7 +42,7 @@ class Player(NamedTuple):
         if isinstance(self.task, HostTask):
 
             def look(env: Any) -> None:
-                if hasattr(env, "sketch"):
+                if hasattr(env, "sketch") and self.setup.space.goal_dim > 1:
                     sketches.append(env.sketch(0))
 
             seeds = np.array([episode_seed])
