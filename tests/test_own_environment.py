@@ -234,3 +234,19 @@ def test_the_command_line_checks_a_task(capsys):
     assert "--env.goal 0 1" in capsys.readouterr().err
     assert _main(["check", "gym:CartPole-v1", "--env.goal", "0"]) == 0
     assert "action         2 choices" in capsys.readouterr().out
+
+
+def test_noise_and_range_of_subgoals_may_differ_by_coordinate():
+    from hrac.runs import Parts
+    from hrac.worlds.host import HostWorld
+    from hrac.worlds.make import make_setup
+
+    changes = {"manager.noise_sigma": (0.0, 3.0), "manager.subgoal_range": (1.0, 4.0), "training.envs_per_run": 10}
+    config = hrac.config.replace(tasks.config_for("point-maze"), changes)
+    task = tasks.make_env(config)
+    setup = make_setup(task, config)
+    draws = HostWorld(task, setup, config, Parts(1))._draw_round(0, 40)
+    spread = draws.noise.subgoals.reshape(-1, 2).std(axis=0)
+    assert spread[0] == 0.0
+    assert 2.5 < spread[1] < 3.5
+    np.testing.assert_allclose(setup.space.squash(np.full((1, 2), 50.0, np.float32)), [[1.0, 4.0]])

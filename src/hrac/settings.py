@@ -47,6 +47,10 @@ class ManagerConfig:
     noise_sigma: NonNegative | NonNegativeCoordinates = 3.0
     """Standard deviation of the exploration noise, in units of goal space (Table 1: 3.0 Maze, 5.0 Key-Chest; Table 2: 1.0)."""
 
+    target_chance: Fraction = 0.0
+    """Chance that a subgoal to explore with is the target of the task, or its direction, on tasks that show one (ours; paper:
+    0). It finds rewards that are paid at the target only."""
+
     eta: NonNegative = 20.0
     """Weight of the adjacency loss (Eq. 12; Tables 1 and 2). 0 leaves the manager unconstrained."""
 

@@ -202,3 +202,28 @@ def test_one_decision_is_made_alike_alone_and_among_others():
         alone = decide(actors, SubgoalState(kept[i], np.asarray(clock[i])), obs[i], setup)
         for whole, one in zip(many, alone, strict=True):
             np.testing.assert_allclose(whole[i], one, rtol=1e-5)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("ready", [False, True])
+def test_to_explore_the_target_of_the_task_replaces_a_share_of_the_subgoals(relative, ready):
+    """Of a target that is out of range, the nearest subgoal stands for it."""
+    changes = {
+        "manager.subgoals": "relative" if relative else "absolute",
+        "manager.candidates": 1,
+        "manager.target_chance": 0.25,
+    }
+    space = SubgoalSpace(relative, (0.0, 0.0), (2.0, 6.0), context=2, reach=(1.0, 2.0) if relative else None)
+    setup = Setup(space, Discrete(4), 4, configs.replace(Config(), changes))
+    actors = _actors()._replace(manager=MLP.init(jax.random.key(0), (4, 8, 2)))
+    obs = np.tile(np.array([0.5, 1.0, 1.0, 5.0], np.float32), (8, 1))  # at (0.5, 1), target (1, 5)
+    chance = np.arange(8, dtype=np.float32) / 8  # two of eight are below a quarter
+    noise = Noise(np.full((8, 2), 0.5), np.zeros((8, 1, 2), np.float32), np.zeros((8, 1), np.float32), at_target=chance)
+    numpy_actors = jax.tree.map(np.asarray, actors)
+    proposed = propose(numpy_actors, obs, setup, noise, np.full(8, ready))
+    without = propose(numpy_actors, obs, setup, noise._replace(at_target=None), np.full(8, ready))
+    np.testing.assert_allclose(proposed[:2], np.tile([0.5, 2.0] if relative else [1.0, 5.0], (2, 1)))
+    np.testing.assert_array_equal(proposed[2:], without[2:])
+    np.testing.assert_allclose(
+        propose(actors, jnp.asarray(obs), setup, jax.tree.map(jnp.asarray, noise), jnp.full(8, ready)), proposed, rtol=1e-5
+    )

@@ -77,6 +77,8 @@ class Noise(NamedTuple):
     """Decides which of the candidates that are judged adjacent is chosen."""
     hindsight: Float[AnyArray, "*n 2"] | None = None
     """Between 0 and 1: whether a visited point replaces the subgoal, and whether the present point is kept. None: never."""
+    at_target: Float[AnyArray, "*n"] | None = None
+    """Between 0 and 1: whether the target of the task replaces the subgoal. None: never."""
 
 
 def decide(
@@ -127,7 +129,11 @@ def propose(
     if candidates.shape[-2] > 1:
         chosen = _adjacent_candidate(actors, candidates, plain, position, noise.lottery, setup)
     xp = obs.__array_namespace__()
-    return xp.where(ready[..., None], chosen, space.uniform(noise.first_subgoal, position))
+    subgoal = xp.where(ready[..., None], chosen, space.uniform(noise.first_subgoal, position))
+    if noise.at_target is None:
+        return subgoal
+    aimed = (noise.at_target < setup.cfg.manager.target_chance)[..., None]
+    return xp.where(aimed, space.explore(space.task(obs), xp.zeros_like(position)), subgoal)
 
 
 def _adjacent_candidate(

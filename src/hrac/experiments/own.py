@@ -29,6 +29,8 @@ FINEST, COARSEST = 60.0, 8.0
 ALIKE = 3.0
 """Coordinates whose cell sizes differ by less than this have the same one: they are probably in the same unit."""
 LOOK_K = 10
+TARGET_CHANCE = 0.2
+"""Of subgoals to explore with, where an environment has goals."""
 
 DISCRETE = {
     "controller.learner": "a2c",
@@ -262,6 +264,8 @@ def task(
     )
     form = own.form()
     suited, given = settings_for(form.actions), dict(settings or {})
+    if form.has_goals:
+        suited = suited | {"manager.target_chance": TARGET_CHANCE}
     if (learner := given.get("controller.learner")) not in (None, suited["controller.learner"]):
         kind = "continuous" if isinstance(form.actions, Box) else "discrete"
         raise TaskError(

@@ -165,6 +165,7 @@ def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
             subgoals=jnp.array(manager.noise_sigma, jnp.float32) * noisy,
             lottery=jax.random.uniform(key_lottery, (manager.candidates,)),
             hindsight=jax.random.uniform(more[0], (2,)) if more else None,
+            at_target=jax.random.uniform(jax.random.fold_in(key, 1), ()) if manager.target_chance > 0 else None,
         )
 
     keys = jax.random.split(key, training.round_env_steps // copies)

@@ -136,7 +136,8 @@ class HostWorld:
             action = action_noise(rng, (*shape, outputs), self.setup)
             lottery = rng.random((*shape, count), np.float32)
             hindsight = rng.random((*shape, 2), np.float32) if self.setup.remembers else None
-            drawn.append(Draws(Noise(first_subgoal, subgoals, lottery, hindsight), action))
+            at_target = rng.random(shape, np.float32) if manager.target_chance > 0 else None
+            drawn.append(Draws(Noise(first_subgoal, subgoals, lottery, hindsight, at_target), action))
         return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *drawn)
 
     def _step(self, subgoal: Numbers, action: NDArray[Any], noise: Noise) -> tuple[Trajectory, Numbers]:
