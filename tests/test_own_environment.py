@@ -166,8 +166,7 @@ def test_a_policy_acts_in_the_units_of_the_environment(tmp_path):
     seen, _ = world.reset(seed=0)
     action = policy.act(seen)
     assert world.action_space.contains(action)
-    here, subgoal = seen["achieved_goal"] / 2.0, policy._state.subgoal
-    np.testing.assert_allclose(policy.target, 2.0 * (here + subgoal), rtol=1e-6)
+    np.testing.assert_allclose(policy.target, seen["achieved_goal"] + 2.0 * policy._state.subgoal, rtol=1e-6)
     with pytest.raises(ValueError, match="observation has no achieved_goal"):
         policy.act({"observation": [0.0, 0.0], "desired_goal": [0.0]})
 

@@ -293,7 +293,7 @@ WRONG = {
     "one cell": (GOAL | {"cell": (50.0, 50.0)}, "puts all of goal space into one cell.*try"),
     "a million cells": (GOAL | {"cell": (1e-6, 1e-6)}, "makes .* cells of goal space, too many to visit; try"),
     "cells that nobody leaves": (
-        {"goal": lambda seen: seen[:2] + 5.0, "goal_low": (0.0, 0.0), "goal_high": (90.0, 90.0), "cell": (20.0, 20.0)},
+        {"goal": lambda seen: seen[:2] + 7.0, "goal_low": (0.0, 0.0), "goal_high": (90.0, 90.0), "cell": (20.0, 20.0)},
         "the goal does not move under random actions: all points are in one cell",
     ),
     "a limit of no steps": (GOAL | {"time_limit": 0}, "time_limit must be a whole number of steps from 1 up, got 0"),

@@ -84,7 +84,7 @@ class GymBatch:
         self.obs_dim, self.context_dim, self.actions = task.obs_dim, task.context_dim, task.actions
         self.time_limit, self.view = task.time_limit, task.view
         self.position_low, self.position_high = (
-            tuple((np.array(bound) / task.view.cell).tolist()) for bound in (task.goal_low, task.goal_high)
+            tuple(task.view.inside(np.array(bound)).tolist()) for bound in (task.goal_low, task.goal_high)
         )
         self._copies = task.copies(num_envs)
         self._context, self._steps = np.zeros((num_envs, self.context_dim)), np.zeros(num_envs, np.int64)

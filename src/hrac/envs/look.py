@@ -101,7 +101,7 @@ def _actions_of(space: Any) -> tuple[Actions, tuple[float, ...] | None, tuple[fl
             f"action_space must have finite bounds, low below high, got {low.tolist()} to {high.tolist()}; {advice}"
         )
     bounds = tuple(low.tolist()), tuple(high.tolist())
-    return View(None, (), (), *bounds).actions, *bounds, 0
+    return View(None, (), (), (), *bounds).actions, *bounds, 0
 
 
 def _time_limit_of(env: gymnasium.Env[Any, Any]) -> int | None:

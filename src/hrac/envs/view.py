@@ -1,11 +1,11 @@
 """How an environment of one's own is seen: which numbers are goal space, which only the manager sees, and in which units.
 
-Inside the library, goal space is measured in cells: each coordinate is divided by its cell size, so that metres and radians can
-stand side by side. Continuous actions are between -1 and 1.
+Inside the library, goal space is measured in cells from its centre, so that metres and radians can stand side by side, and
+networks see numbers of ordinary size. Continuous actions are between -1 and 1.
 
->>> view = View(goal=(2,), cell=(0.5,), manager_only=(0,))
+>>> view = View(goal=(2,), cell=(0.5,), centre=(1.0,), manager_only=(0,))
 >>> [part.tolist() for part in view.read([7.0, 8.0, 3.0])]
-[[6.0, 8.0], [7.0]]
+[[4.0, 8.0], [7.0]]
 """
 
 from collections.abc import Callable, Mapping
@@ -30,6 +30,8 @@ class View(NamedTuple):
     """Goal space: indices of the observation, or a function of it. None: `achieved_goal` of a dictionary."""
     cell: tuple[float, ...]
     """The size of a cell in each coordinate of goal space, in the environment's units."""
+    centre: tuple[float, ...]
+    """The point of goal space that is zero inside the library."""
     manager_only: tuple[int, ...] = ()
     """Indices of the observation that the controller may not see. Of a dictionary, that is `desired_goal`."""
     action_low: tuple[float, ...] | None = None
@@ -44,11 +46,19 @@ class View(NamedTuple):
         if isinstance(observation, Mapping):
             rest, achieved, desired = (np.asarray(observation[key], np.float64) for key in GOAL_KEYS)
             here = achieved if self.goal is None else self.position(observation)
-            return np.concatenate([here / self.cell, rest]), desired / self.cell
+            return np.concatenate([self.inside(here), rest]), self.inside(desired)
         numbers = np.atleast_1d(np.asarray(observation, np.float64))
         named = self.goal if isinstance(self.goal, tuple) else ()
         rest = np.delete(numbers, [*named, *self.manager_only])
-        return np.concatenate([self.position(observation) / self.cell, rest]), numbers[list(self.manager_only)]
+        return np.concatenate([self.inside(self.position(observation)), rest]), numbers[list(self.manager_only)]
+
+    def inside(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A point of goal space as the library sees it."""
+        return (point - np.array(self.centre)) / np.array(self.cell)
+
+    def outside(self, point: NDArray[np.floating]) -> NDArray[np.float64]:
+        """A point of goal space in the environment's units."""
+        return point * np.array(self.cell) + np.array(self.centre)
 
     def position(self, observation: Any) -> NDArray[np.float64]:
         """The point of goal space of an observation, in the environment's units."""

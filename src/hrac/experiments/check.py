@@ -13,6 +13,7 @@ from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, Environment, HostTask
 from hrac.envs.hosted import Hosted
 from hrac.envs.look import TaskError, cells_of
+from hrac.envs.view import View
 from hrac.errors import HracError
 from hrac.spaces import Box, Discrete
 from hrac.worlds.host import closing
@@ -111,8 +112,9 @@ def check(world: Environment | HostTask, config: Config) -> Report:
         raise
     except Exception as error:
         raise TaskError(f"{config.task}: the environment failed: {type(error).__name__}: {error}") from error
-    unit = np.array(getattr(getattr(task, "view", None), "cell", (1.0,) * len(space.low)))
-    _check_visits(walk, space, unit)
+    plain = View(None, (1.0,) * len(space.low), (0.0,) * len(space.low))
+    view: View = getattr(task, "view", plain)
+    _check_visits(walk, space, view)
     reach = config.manager.subgoal_range
     return Report(
         task=config.task,
@@ -120,16 +122,16 @@ def check(world: Environment | HostTask, config: Config) -> Report:
         context_dim=env.context_dim,
         actions=env.actions,
         time_limit=env.time_limit,
-        low=space.low * unit,
-        high=space.high * unit,
-        cell=space.cell * unit,
-        visited_low=walk.points.min(axis=0) * unit,
-        visited_high=walk.points.max(axis=0) * unit,
+        low=view.outside(space.low),
+        high=view.outside(space.high),
+        cell=space.cell * view.cell,
+        visited_low=view.outside(walk.points.min(axis=0)),
+        visited_high=view.outside(walk.points.max(axis=0)),
         cells=cells_of(walk.points, space.cell),
         steps=len(walk.points),
-        moved=np.quantile(walk.moved, 0.9, axis=0) / space.cell if len(walk.moved) else np.zeros(len(unit)),
+        moved=np.quantile(walk.moved, 0.9, axis=0) / space.cell if len(walk.moved) else np.zeros(len(space.low)),
         k=config.k,
-        reach=None if reach is None else np.broadcast_to(reach, len(unit)),
+        reach=None if reach is None else np.broadcast_to(reach, len(space.low)),
         rewards=(float(walk.rewards.min()), float(walk.rewards.mean()), float(walk.rewards.max())),
         ended=walk.ended,
         success=task.evaluation().ends_on_success,
@@ -257,18 +259,19 @@ def _check_snapshot(env: BatchEnvironment) -> None:
         raise TaskError("restore must continue exactly from a snapshot, but the next step gives another observation")
 
 
-def _check_visits(walk: _Walk, space: _Space, unit: NDArray[np.float64]) -> None:
+def _check_visits(walk: _Walk, space: _Space, view: View) -> None:
     """What random actions visit lies in goal space, and they move there."""
     if (outside := _outside(walk, space)) > MOST_OUTSIDE:
-        reached = f"{_shown(walk.points.min(axis=0) * unit)} to {_shown(walk.points.max(axis=0) * unit)}"
+        reached = f"{_shown(view.outside(walk.points.min(axis=0)))} to {_shown(view.outside(walk.points.max(axis=0)))}"
+        bounds = f"{_shown(view.outside(space.low))} to {_shown(view.outside(space.high))}"
         raise TaskError(
-            f"the bounds of goal space, {_shown(space.low * unit)} to {_shown(space.high * unit)}, leave out {outside:.0%} of "
-            f"the points that random actions visit, from {reached}; widen them"
+            f"the bounds of goal space, {bounds}, leave out {outside:.0%} of the points that random actions visit, from "
+            f"{reached}; widen them"
         )
     if cells_of(walk.points, space.cell) == 1:
         raise TaskError(
-            f"the goal does not move under random actions: all points are in one cell of {_shown(space.cell * unit)}. Choose "
-            "smaller cells, other coordinates as goal space, or an environment in which actions have effects"
+            f"the goal does not move under random actions: all points are in one cell of {_shown(space.cell * view.cell)}. "
+            "Choose smaller cells, other coordinates as goal space, or an environment in which actions have effects"
         )
 
 

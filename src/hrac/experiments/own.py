@@ -99,13 +99,13 @@ class Own:
         """The form of the environment and of goal space, from one step of it."""
         form = self.form()
         self._check_goal(form)
-        return form, first_step(self.pool[0], form, self._view(form, ()))
+        return form, first_step(self.pool[0], form, self._view(form))
 
     def seen(self, form: Form, limit: int) -> Seen:
         """What random actions do."""
         key = (self.goal, self.manager_only, limit)
         if key not in self.looks:
-            self.looks[key] = look(self.pool[0], form, self._view(form, ()), limit)
+            self.looks[key] = look(self.pool[0], form, self._view(form), limit)
         return self.looks[key]
 
     def resolve(self, changes: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,8 @@ class Own:
         assert own.goal_low is not None
         assert own.goal_high is not None
         assert own.cell is not None
-        view = own._view(form, own.cell)
+        centre = tuple(((np.array(own.goal_low) + own.goal_high) / 2).tolist())
+        view = own._view(form, own.cell, centre)
         indices = len(own.goal) if isinstance(own.goal, tuple) else 0
         obs_dim = probe.goal_dim + form.size - indices - len(own.manager_only)
         context_dim = form.goals or len(own.manager_only)
@@ -148,8 +149,8 @@ class Own:
         names = {field.name for field in dataclasses.fields(self)}
         return dataclasses.replace(self, **{name: value for name, value in changes.items() if name in names})
 
-    def _view(self, form: Form, cell: tuple[float, ...]) -> View:
-        return View(self.goal, cell, self.manager_only, form.action_low, form.action_high, form.first_choice)
+    def _view(self, form: Form, cell: tuple[float, ...] = (), centre: tuple[float, ...] = ()) -> View:
+        return View(self.goal, cell, centre, self.manager_only, form.action_low, form.action_high, form.first_choice)
 
     def _check_goal(self, form: Form) -> None:
         """Goal space is named, and all indices exist."""

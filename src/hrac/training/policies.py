@@ -37,6 +37,7 @@ class Translation:
 
     goal: Indices | None
     cell: Bound
+    centre: Bound
     manager_only: Indices
     action_low: Bound | None
     action_high: Bound | None
@@ -188,7 +189,7 @@ class Policy:
         """The point of goal space that the present subgoal stands for, in the environment's units."""
         obs = np.zeros(self.setup.obs_dim, np.float32) if self._obs is None else self._obs
         point = self.setup.space.target(self._state.subgoal, self.setup.space.phi(obs))
-        return point if self.view is None else point * np.array(self.view.cell, np.float32)
+        return point if self.view is None else self.view.outside(point).astype(np.float32)
 
     def act(self, observation: Any) -> Any:
         """The action for an observation: an array, or a dictionary of a goal environment.
