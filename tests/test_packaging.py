@@ -1,9 +1,13 @@
 """What the package says of itself."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib import resources
 from pathlib import Path
+
+import pytest
 
 import hrac
 
@@ -28,3 +32,51 @@ def test_the_readme_cites_the_paper_as_the_citation_file_does():
     assert re.search(r"title: (.*)", cited)[1] in bibtex
     authors = re.findall(r"family-names: (\w+), given-names: (\w+)", cited)
     assert " and ".join(f"{family}, {given}" for family, given in authors) in bibtex
+
+
+WITHOUT_MUJOCO = "import sys; sys.modules['mujoco'] = None"
+OLD_MUJOCO = "import sys, types; sys.modules['mujoco'] = types.SimpleNamespace(__version__='3.3.0')"
+NONE = "the ants need MuJoCo 4 or newer, none is installed: pip install 'hrac[ants]'"
+OLD = "the ants need MuJoCo 4 or newer, 3.3.0 is installed: pip install 'hrac[ants]'"
+
+
+def after(first, *arguments):
+    """Runs the program in a process in which something else has happened first."""
+    code = f"{first}\nimport sys\nsys.argv[1:] = {list(arguments)}\nfrom hrac.cli import main\nmain()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("command", [["train", "ant-maze"], ["eval", "ant-gather", "--pretrained"]])
+@pytest.mark.parametrize(("first", "message"), [(WITHOUT_MUJOCO, NONE), (OLD_MUJOCO, OLD)], ids=["none", "old"])
+def test_the_ants_say_in_one_line_that_they_need_mujoco(first, message, command):
+    ended = after(first, *command)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "gymnasium.make('hrac/AntMaze-v0')",
+        "gymnasium.make_vec('hrac/AntGather-v0', num_envs=2)",
+        "hrac.load(hrac.pretrained('ant-maze'))",
+    ],
+)
+def test_python_says_so_too(made):
+    code = f"{WITHOUT_MUJOCO}\nimport gymnasium, hrac\ntry:\n    {made}\nexcept hrac.HracError as error:\n    print(error)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == (f"{NONE}\n", "")
+
+
+def test_all_but_the_ants_works_without_mujoco(tmp_path):
+    assert "ant-maze" in after(WITHOUT_MUJOCO, "list").stdout
+    ended = after(WITHOUT_MUJOCO, "train", "point-maze", "--out", str(tmp_path / "run"), *SMALL)
+    assert ended.returncode == 0, ended.stderr
+    assert "finished at step 600" in ended.stdout
+
+
+SMALL = [
+    *("--steps", "600", "--k", "4", "--manager.hidden", "16", "--controller.hidden", "16", "--adjacency.hidden", "16"),
+    *("--manager.buffer-windows", "200", "--manager.start-fraction", "0.2", "--manager.batch-size", "16"),
+    *("--adjacency.pretrain-env-steps", "400", "--adjacency.pretrain-epochs", "1"),
+    *("--training.round-env-steps", "40", "--training.eval-every-env-steps", "200", "--training.eval-episodes", "2"),
+]
