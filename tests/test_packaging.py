@@ -80,3 +80,61 @@ SMALL = [
     *("--adjacency.pretrain-env-steps", "400", "--adjacency.pretrain-epochs", "1"),
     *("--training.round-env-steps", "40", "--training.eval-every-env-steps", "200", "--training.eval-episodes", "2"),
 ]
+
+
+WINDOWS = """
+import enum, importlib, os, pkgutil, signal, subprocess, sys
+import filelock, hrac, matplotlib.pyplot
+for module in pkgutil.walk_packages(hrac.__path__, "hrac."):  # so that all libraries are imported, as what they are
+    if module.name != "hrac.__main__":
+        importlib.import_module(module.name)
+for name in [name for name in sys.modules if name.partition(".")[0] == "hrac"]:
+    del sys.modules[name]
+sys.platform = "win32"
+for name in ("fcntl", "resource", "termios", "pwd", "grp"):
+    sys.modules[name] = None
+for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "fchmod", "sysconf", "getuid", "fork", "setsid", "killpg"):
+    delattr(os, name)
+for name in ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL", "SIGALRM"):
+    delattr(signal, name)
+signal.Signals = enum.IntEnum("Signals", {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM})
+signal.CTRL_BREAK_EVENT, subprocess.CREATE_NEW_PROCESS_GROUP = 1, 512
+os.O_BINARY = os.O_NOINHERIT = 0
+"""
+
+
+def test_nothing_is_needed_that_windows_does_not_have(tmp_path):
+    """A likeness of Windows: without the modules, functions and signals that it lacks. What it does otherwise is not shown."""
+    assert "key-chest" in after(WINDOWS, "list").stdout
+    run = tmp_path / "run"
+    ended = after(WINDOWS, "train", "point-maze", "--out", str(run), *SMALL)
+    assert ended.returncode == 0, ended.stderr
+    ended = after(WINDOWS, "train", "--resume", str(run), "--steps", "800")
+    assert ended.returncode == 0, ended.stderr
+    assert "finished at step 800" in ended.stdout
+
+
+def test_a_lock_and_links_are_respected_without_the_means_of_unix(tmp_path):
+    (tmp_path / "precious").write_text("x")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / ".lock").symlink_to(tmp_path / "precious")
+    checks = f"""
+from pathlib import Path
+from hrac.folder import lock
+folder = Path({str(tmp_path)!r})
+with lock.locked(folder):
+    print(lock.held(folder))
+    try:
+        with lock.locked(folder):
+            print("twice")
+    except lock.BusyFolderError as error:
+        print(error)
+print(lock.held(folder))
+try:
+    lock.held(folder / "linked")
+except lock.FileError as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", WINDOWS + checks], capture_output=True, text=True)
+    link = f"{tmp_path / 'linked' / '.lock'} is a symbolic link: it is not followed"
+    assert ended.stdout.splitlines() == ["True", f"another process trains in {tmp_path}", "False", link], ended.stderr
