@@ -67,11 +67,13 @@ def test_python_says_so_too(made):
     assert (ended.stdout, ended.stderr) == (f"{NONE}\n", "")
 
 
-def test_all_but_the_ants_works_without_mujoco(tmp_path):
+def test_all_but_the_ants_works_without_mujoco_and_tensorboard(tmp_path):
     assert "ant-maze" in after(WITHOUT_MUJOCO, "list").stdout
-    ended = after(WITHOUT_MUJOCO, "train", "point-maze", "--out", str(tmp_path / "run"), *SMALL)
+    neither = f"{WITHOUT_MUJOCO}; sys.modules['tensorboard'] = None"
+    ended = after(neither, "train", "point-maze", "--out", str(tmp_path / "run"), *SMALL)
     assert ended.returncode == 0, ended.stderr
     assert "finished at step 600" in ended.stdout
+    assert f"tensorboard --logdir {tmp_path / 'run'}   (after pip install 'hrac[tensorboard]')\n" in ended.stdout
 
 
 SMALL = [

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -141,5 +142,6 @@ def _report(outcome: Any) -> int:
         print(f"last evaluation: {'; '.join(last)}")
     if not outcome.finished:
         print(f"go on with: hrac train --resume {outcome.folder}")
-    print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}")
+    missing = "" if importlib.util.find_spec("tensorboard") else "   (after pip install 'hrac[tensorboard]')"
+    print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}{missing}")
     return 130 if outcome.interrupted and not outcome.finished else 0
