@@ -1,5 +1,7 @@
 """The program as a person uses it."""
 
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,8 +51,6 @@ def test_a_folder_is_not_overwritten(run, capsys):
 
 
 def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     assert cli._main(["train", "--resume", str(copy), "--steps", "1000"]) == 0
@@ -99,6 +99,8 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["compare", "nowhere", "--curves", "x.gif"], "--curves must end in .png, .pdf or .svg, got 'x.gif'"),
         (["compare", "nowhere", "--labels", "a", "b"], "labels: 1 are needed, one per run folder, got 2"),
         (["bench", "maze", "--rounds", "0"], "--rounds must be at least 1, got 0"),
+        (["--tyro-print-completion", "sh"], "--tyro-print-completion must be followed by bash or zsh"),
+        (["--tyro-print-completion"], "--tyro-print-completion must be followed by bash or zsh"),
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
         (["bench", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
@@ -148,6 +150,29 @@ def test_list_names_all_tasks_and_methods(capsys):
     assert all(name in out for name in ("maze", "key-chest", "hrac"))
     assert out.count("presets: paper, fast\n") == 3  # the ants
     assert out.count("presets: paper\n") == 5
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
+def test_the_tab_key_completes_commands_tasks_and_options(tmp_path, capsys):
+    assert cli._main(["--tyro-print-completion", "bash"]) == 0
+    script = tmp_path / "completion"
+    script.write_text(capsys.readouterr().out)
+    for words, completed in (
+        (["hrac", ""], {*cli.COMMANDS, "-h", "--help"}),
+        (["hrac", "train", "key"], {"key-chest"}),
+        (["hrac", "train", "--res"], {"--resume"}),
+        (["hrac", "train", "maze", "--manager.e"], {"--manager.eta"}),
+        (
+            ["hrac", "train", "ant-maze", "--controller.tar"],
+            {"--controller.target-noise-sigma", "--controller.target-noise-clip"},
+        ),
+        (["hrac", "bench", "point-maze", "--pre"], {"--preset"}),
+        (["hrac", "sweep", "eta", "--engine", ""], {"local", "ray"}),
+    ):
+        position = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
+        code = f"source {script}; {position}; _tyro_hrac; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+        assert set(done.stdout.splitlines()) == completed
 
 
 def test_help_explains_every_option():

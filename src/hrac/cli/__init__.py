@@ -31,7 +31,8 @@ USAGE = """usage: hrac COMMAND [options]
   list          the tasks with their presets, the methods, the experiments
   bench TASK    measure the speed of training
 
-`hrac COMMAND --help` explains a command's options; `hrac --version` names the version."""
+`hrac COMMAND --help` explains a command's options; `hrac --version` names the version.
+`source <(hrac --tyro-print-completion bash)` makes the tab key complete commands, tasks and options; likewise zsh."""
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "train": train,
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "bench": bench,
 }
 
+COMPLETION = "--tyro-print-completion"
 COMPILING = ("train", "eval", "picture", "pairs", "bench")
 
 
@@ -72,7 +74,7 @@ def _main(arguments: Sequence[str]) -> int:
     if name == "--version":
         print(f"hrac {hrac.__version__}")
         return 0
-    if name not in COMMANDS:
+    if name not in COMMANDS and name != COMPLETION:
         print(f"error: there is no command {name!r}. Commands are: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     try:
@@ -80,6 +82,10 @@ def _main(arguments: Sequence[str]) -> int:
             from hrac.compiled import keep_compiled
 
             keep_compiled()
+        if name == COMPLETION:
+            from hrac.cli.completion import completion
+
+            return completion(arguments)
         return COMMANDS[name](rest)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

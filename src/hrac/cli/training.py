@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -90,12 +91,16 @@ def train(arguments: Sequence[str]) -> int:
     if not {"-h", "--help"} & set(others[:1]):
         if not arguments or arguments[0].startswith("-"):
             raise ConfigError(f"name a task first: {', '.join(tasks.TASKS)}, gym:ID or module:name (or --resume RUN)")
-        names = {"method": typed.method or default.method, "preset": typed.preset or default.preset}
-        config = tasks.config_for(arguments[0], **names)
-        given: dict[str, Any] = names | {name: getattr(config, name) for name in GROUPS}
-        default = TrainOptions(config.task, **given)
+        config = tasks.config_for(arguments[0], typed.method or default.method, typed.preset or default.preset)
+        default = defaults(config)
     options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
     return _report(api.run(_config(options, config), options.out, minutes=options.minutes))
+
+
+def defaults(config: Config) -> TrainOptions:
+    """The options whose values are those of a configuration."""
+    given: dict[str, Any] = {name: getattr(config, name) for name in ("method", "preset", *GROUPS)}
+    return TrainOptions(config.task, **given)
 
 
 def _resume(arguments: Sequence[str]) -> int:
@@ -141,5 +146,6 @@ def _report(outcome: Any) -> int:
         print(f"last evaluation: {'; '.join(last)}")
     if not outcome.finished:
         print(f"go on with: hrac train --resume {outcome.folder}")
-    print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}")
+    missing = "" if importlib.util.find_spec("tensorboard") else "   (after pip install 'hrac[tensorboard]')"
+    print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}{missing}")
     return 130 if outcome.interrupted and not outcome.finished else 0

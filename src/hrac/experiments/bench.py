@@ -1,8 +1,9 @@
 """Measures the speed and memory of training: `hrac bench TASK`. More measurements are in benchmarks/."""
 
+import math
 import os
 import platform
-import resource
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,5 +69,9 @@ def machine() -> str:
 
 
 def peak_gigabytes() -> float:
-    """The peak resident memory of this process."""
+    """The peak resident memory of this process; NaN on Windows, where it is not measured."""
+    if sys.platform == "win32":
+        return math.nan
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

@@ -6,6 +6,7 @@ Each line of `needs` is a setting and the bytes that it needs. Only what can bec
 import contextlib
 import itertools
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -156,6 +157,8 @@ def _host_memory() -> int:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
+        if sys.platform == "win32":
+            return sys.maxsize  # it is not known, so nothing is refused
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,11 @@ EVENTS = "events.out.tfevents."
 _RANDOM = r"[a-z0-9_]{8}"  # what mkstemp puts into a name
 _LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, (CONFIG, METRICS, TIMING, CHECKPOINT)))})\.{_RANDOM}\.tmp")
 _LEFTOVER_POLICY = re.compile(rf"\.seed-\d+\.safetensors\.{_RANDOM}\.tmp")
+
+if sys.platform == "win32":
+    _OPENED = os.O_BINARY | os.O_NOINHERIT
+else:
+    _OPENED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class FileError(HracError, OSError):
@@ -43,8 +49,10 @@ def naming(path: Path, doing: str = "written") -> Iterator[None]:
 def open_regular(path: Path, flags: int) -> int:
     """Open a regular file, never a link, a device or a pipe, and return its descriptor. Raises `FileError`."""
     with naming(path, "opened"):
+        if sys.platform == "win32":  # which cannot open a file without following links
+            refuse_link(path)
         try:
-            handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+            handle = os.open(path, flags | _OPENED, 0o644)
         except OSError as error:
             if error.errno == errno.ELOOP:
                 refuse_link(path)
@@ -94,17 +102,19 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
             with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
-                os.fchmod(file.fileno(), 0o644)
+                if sys.platform != "win32":
+                    os.fchmod(file.fileno(), 0o644)
                 os.fsync(file.fileno())
             os.replace(temporary, path)  # noqa: PTH105
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        if sys.platform != "win32":  # where a folder cannot be opened
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
 def write_atomic(path: Path, content: bytes) -> None:

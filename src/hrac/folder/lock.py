@@ -1,8 +1,8 @@
 """One training at a time in a run folder."""
 
 import contextlib
-import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +10,24 @@ from hrac.errors import HracError
 from hrac.folder.files import FileError, naming, open_regular
 
 LOCK = ".lock"
+
+if sys.platform == "win32":
+    from filelock import lock_descriptor
+
+    def _lock(handle: int, shared: bool = False) -> bool:
+        """Windows has only exclusive locks here: two that ask `held` at once may take each other for a training."""
+        return lock_descriptor(handle, blocking=False)
+
+else:
+    import fcntl
+
+    def _lock(handle: int, shared: bool = False) -> bool:
+        """Lock an open file until it is closed. Returns whether that was possible."""
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 class BusyFolderError(HracError, RuntimeError):
@@ -23,10 +41,9 @@ def locked(folder: Path) -> Iterator[None]:
     with os.fdopen(open_regular(path, os.O_RDWR | os.O_CREAT)) as file:
         with naming(path, "locked"):
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A start that fails removes the file. A process that opened it just before has no valid lock.
-                ours = os.path.samestat(os.fstat(file.fileno()), path.lstat())
-            except (BlockingIOError, FileNotFoundError):
+                ours = _lock(file.fileno()) and os.path.samestat(os.fstat(file.fileno()), path.lstat())
+            except FileNotFoundError:
                 ours = False
         if not ours:
             raise BusyFolderError(f"another process trains in {folder}")
@@ -42,8 +59,4 @@ def held(folder: Path) -> bool:
             return False
         raise
     with os.fdopen(handle) as file, naming(folder / LOCK, "locked"):
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not _lock(file.fileno(), shared=True)

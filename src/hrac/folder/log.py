@@ -4,14 +4,15 @@ import csv
 import io
 import os
 import socket
+import struct
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto.summary_pb2 import Summary
+from tensorboardX.record_writer import masked_crc32c
 
 from hrac.errors import HracError
 from hrac.folder.files import EVENTS, METRICS, TIMING, Appended, write_atomic
@@ -98,10 +99,7 @@ class RunLog:
 
     def _write_events(self, events: list[Event]) -> None:
         """Append to TensorBoard's file from this thread, so that errors are raised here."""
-        records = io.BytesIO()
-        for event in events:
-            RecordWriter(records).write(event.SerializeToString())
-        self._events.write(records.getvalue())
+        self._events.write(b"".join(_record(event.SerializeToString()) for event in events))
 
 
 def _new_events(folder: Path) -> Appended:
@@ -109,6 +107,12 @@ def _new_events(folder: Path) -> Appended:
     name = f"{EVENTS}{int(time.time()):010}.{socket.gethostname()}.{os.getpid()}"
     taken = len(list(folder.glob(f"{name}.*")))
     return Appended(folder / f"{name}.{taken}", new=True)
+
+
+def _record(content: bytes) -> bytes:
+    """A record of TensorBoard's file: the length, the content, and a checksum of each."""
+    length = struct.pack("<Q", len(content))
+    return length + struct.pack("<I", masked_crc32c(length)) + content + struct.pack("<I", masked_crc32c(content))
 
 
 def _scalar(step: int, tag: str, value: float) -> Event:

@@ -21,7 +21,7 @@ def main() -> None:
 def _stop_with_the_sweep() -> None:
     while os.read(0, 1024):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)  # os.kill would not be gentle on Windows
 
 
 if __name__ == "__main__":

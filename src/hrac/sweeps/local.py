@@ -9,6 +9,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hrac.experiments.sweep import Cell
 from hrac.folder import files
@@ -18,6 +19,13 @@ from hrac.sweeps.work import Report
 
 GPU_MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 SECONDS_TO_END = 20.0
+
+APART: dict[str, Any]
+"""Ctrl-C of the terminal does not reach a process that is started with these options."""
+if sys.platform == "win32":
+    APART, STOP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}, signal.CTRL_BREAK_EVENT
+else:
+    APART, STOP = {"start_new_session": True}, signal.SIGINT
 
 
 def run(cells: Sequence[Cell], board: Board, stop: Callable[[], bool], end: float | None = None, jobs: int = 1) -> None:
@@ -58,9 +66,9 @@ class _Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,
                 env=environment,
                 text=True,
+                **APART,
             )
         finally:
             os.close(log)
@@ -88,7 +96,7 @@ class _Child:
         return {"end": work.FAILED, "error": f"{reason}; {_last_line(self.cell)}"}
 
     def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(STOP)
 
     def kill(self) -> None:
         """Wait for its end, but not long."""

@@ -11,8 +11,10 @@ from typing import Protocol, runtime_checkable
 
 from hrac.errors import HracError
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-"""Ctrl-C, a plain `kill`, a terminal that closes, and the signal of some queues before their time limit."""
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGBREAK")
+"""Ctrl-C, a plain `kill`, a terminal that closes, the signal of some queues before their time limit; on Windows Ctrl-Break."""
+SIGNALS = tuple(signal.Signals[name] for name in NAMES if name in signal.Signals.__members__)
+"""Those that this system has."""
 WRITING_PER_READING = 6.0
 """A cautious estimate: the first checkpoint of a process takes several times as long to write as the last one to read."""
 
@@ -27,7 +29,7 @@ def interruptible() -> Iterator["Interrupted"]:
     before = {}
     with contextlib.suppress(ValueError):  # only the main thread can handle signals
         for number in SIGNALS:
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP on purpose
+            if number.name != "SIGHUP" or signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP on purpose
                 before[number] = signal.signal(number, interrupted.remember)
     try:
         yield interrupted

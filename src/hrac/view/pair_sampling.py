@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from hrac.errors import HracError
+from hrac.errors import MissingExtraError
 from hrac.experiments.pair_sampling import Result, distances
 from hrac.folder import files
 from hrac.view.episode import PATH, draw_map
@@ -34,10 +34,6 @@ LABEL: dict[str, Any] = {
     "fontsize": 9,
     "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": PATH, "linewidth": 0.6},
 }
-
-
-class MissingExtraError(HracError, ImportError):
-    """A library that the figure needs is not installed; the message names the extra that brings it."""
 
 
 def manifold() -> Any:
