@@ -48,6 +48,8 @@ def find(name: str) -> Task:
     if name.startswith(GYM):
         return _gymnasium_task(name)
     module, _, attribute = name.rpartition(":")
+    if module.partition(".")[0] in (*sys.stdlib_module_names, "hrac"):  # a name in a file must not call what it likes
+        raise TaskError(f"task: {name}: tasks of your own are in modules of your own, not in {module.partition('.')[0]}")
     found = _imported(module, name)
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -64,8 +66,10 @@ def as_task(thing: Any, name: str) -> Task:
         return Task(name, "an environment of your own", lambda changes: thing, (), _settings_of(thing))
     if isinstance(thing, gymnasium.Env | VectorEnv):
         raise TaskError(f"task: give the class of {type(thing).__name__}, or a function that makes it: more copies are needed")
-    if not callable(thing):
-        raise TaskError(f"task: {name} must be a task, an environment's class or a maker, got {type(thing).__name__}")
+    environment = isinstance(thing, type) and hasattr(thing, "reset") and hasattr(thing, "step")
+    if not (environment or inspect.isfunction(thing) or isinstance(thing, functools.partial)):
+        kind = f"the class {thing.__name__} without reset and step" if isinstance(thing, type) else type(thing).__name__
+        raise TaskError(f"task: {name} must be a task, an environment's class or a maker, got {kind}")
     return own.task(thing, name=name, summary=(inspect.getdoc(thing) or "an environment of your own").splitlines()[0])
 
 

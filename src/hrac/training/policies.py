@@ -49,7 +49,7 @@ MOST_BYTES = 2_000_000_000
 
 
 @dataclass(frozen=True, config=STRICT)
-class Seen:
+class EnvironmentFacts:
     """What a policy has to know of its environment to act in it."""
 
     choices: Annotated[int, Field(ge=2, le=1_000_000)] | None
@@ -81,7 +81,7 @@ class Seen:
         return None if self.translation is None else View(**dataclasses.asdict(self.translation))
 
 
-SEEN = TypeAdapter(Seen)
+ENVIRONMENT_FACTS = TypeAdapter(EnvironmentFacts)
 
 
 def _seen(setup: Setup, view: View | None) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Saved(NamedTuple):
     config: Config
     """Without `env_threads`."""
     seed: int
-    seen: Seen | None
+    seen: EnvironmentFacts | None
     """None: the file is from a version that did not write it."""
 
 
@@ -132,7 +132,9 @@ def read(path: Path) -> Saved:
         config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
         if type(seed := facts["seed"]) is not int or seed not in config.seeds:
             raise ValueError(f"seed {seed!r} is not one of its configuration's seeds")
-        return Saved(arrays, config, seed, SEEN.validate_json(json.dumps(facts["seen"])) if "seen" in facts else None)
+        return Saved(
+            arrays, config, seed, ENVIRONMENT_FACTS.validate_json(json.dumps(facts["seen"])) if "seen" in facts else None
+        )
 
 
 def actors_from(arrays: checkpoint.Arrays, path: Path, setup: Setup) -> Actors:
