@@ -14,7 +14,7 @@ class Row(NamedTuple):
 
     summary: str
     fields: dict[str, Any]
-    """Those of `BlockMaze` in which it differs from the U of Ant Maze."""
+    """Those of `BlockMaze`. None of what the map, the reward and the ends depend on is left to the defaults of an agent."""
 
     @property
     def dense(self) -> bool:
@@ -77,6 +77,8 @@ def _pairs(block_size: float, *blocks: tuple[tuple[int, int], tuple[int, int]]) 
     return tuple(tuple(((column - 1) * block_size, (row - 1) * block_size) for row, column in pair) for pair in blocks)
 
 
+_BIG = {"block_size": 8.0, "reward": "steps", "success_radius": 5.0}
+_BIG_U = _BIG | {"layout": blocks.U, "evaluation_target": (0.0, 16.0)}
 _OGBENCH = {"block_size": 4.0, "reward": "sparse", "success_radius": 0.5, "time_limit": 1000}
 _OGBENCH |= {"pair_noise": 1.0, "ends_on_success": True}
 
@@ -84,38 +86,39 @@ MAZES = {
     "u-small": Row(
         "the U in blocks of 4, dense reward; success within 2.5 of (0, 8) in evaluation",
         {
+            "layout": blocks.U,
             "block_size": 4.0,
             "target": ((-2.0, -2.0), (10.0, 10.0)),
             "evaluation_target": (0.0, 8.0),
             "reward": "distance",
             "success_radius": 2.5,
+            "time_limit": 500,
         },
     ),
     "u-sparse": Row(
         "the U of Ant Maze, reward -1 until within 5 of the target",
-        {"target": ((-4.0, -4.0), (20.0, 20.0)), "evaluation_target": (0.0, 16.0), "reward": "steps"},
+        _BIG_U | {"target": ((-4.0, -4.0), (20.0, 20.0)), "time_limit": 500},
     ),
     "w": Row(
         "the maze of Ant Maze Sparse, random starts, target (2, 9) shown, dense reward",
-        blocks.SPARSE | {"reward": "distance", "shows_target": True},
+        blocks.SPARSE | {"reward": "distance", "shows_target": True, "time_limit": 500},
     ),
     "complex": Row(
         "a branching maze of 56 x 56, reward -1 until within 5; evaluated on four targets",
-        {
+        _BIG
+        | {
             "layout": COMPLEX,
             "target": "free",
             "evaluation_target": ((40.0, 8.0), (16.0, 48.0), (40.0, 48.0), (16.0, 32.0)),
-            "reward": "steps",
             "time_limit": 2000,
         },
     ),
     "bottleneck": Row(
         "the U of Ant Maze with a passage of 1.6 at its bend, reward -1 until within 5",
-        {
+        _BIG_U
+        | {
             "thin_walls": (((12.0, 7.0), (15.4, 9.0)), ((17.0, 7.0), (20.0, 9.0))),
             "target": "free",
-            "evaluation_target": (0.0, 16.0),
-            "reward": "steps",
             "time_limit": 600,
         },
     ),

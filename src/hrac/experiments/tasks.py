@@ -45,13 +45,13 @@ def _mazes() -> Iterator[Task]:
         ("ant", _ant_maze, ("time_limit", "sigma"), TWO_TD3, {"paper": {}, "fast": FAST}),
         ("point", point.PointMaze, ("time_limit",), POINT_MAZE, {"paper": {}}),
     ):
-        for name, (summary, maze) in MAZES.items():
+        for name, row in MAZES.items():
             yield Task(
                 f"{agent}-{name}",
-                f"{WHO[agent]} in {summary}",
-                functools.partial(_made, maker, maze),
+                f"{WHO[agent]} in {row.summary}",
+                functools.partial(_made, maker, row.fields),
                 fields,
-                settings | {"manager.reward_scale": 0.1 if maze["reward"] == "distance" else 1.0},
+                settings | {"manager.reward_scale": 0.1 if row.dense else 1.0},
                 presets,
             )
 
