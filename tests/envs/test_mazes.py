@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import hrac
 from hrac import cli
+from hrac.envs.ant import body
 from hrac.envs.ant.maze import AntMaze
 from hrac.envs.blocks import BlockMaze
 from hrac.envs.mazes import MAZES, gym_name
@@ -296,3 +297,8 @@ def test_what_cannot_be_is_refused(changes, message, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the checks of the package, not those of the tests
     with pytest.raises(ValueError, match=message):
         AntMaze(block_size=4.0, **changes)
+
+
+def test_the_floor_is_drawn_up_to_the_last_wall():
+    sizes = {name: body.model(ANTS[name].walls).geom("floor").size[:2].tolist() for name in ("u-sparse", "complex")}
+    assert sizes == {"u-sparse": [40, 40], "complex": [60, 60]}  # complex's last walls end at 56 + 4
