@@ -1,7 +1,7 @@
 """Registers all Gymnasium environments when `hrac` is imported, and defines the grid worlds.
 
 `hrac/Maze-v0`, `hrac/KeyChest-v0`; and from `hrac.envs.ant`: `hrac/AntMaze-v0`, `hrac/AntMazeSparse-v0`, `hrac/AntGather-v0`,
-with their stochastic variants (`hrac/AntMazeSigma0.05-v0`, ...).
+with their stochastic variants (`hrac/AntMazeSigma0.05-v0`, ...), and the mazes of `hrac.envs.mazes` (`hrac/AntUSmall-v0`, ...).
 """
 
 from typing import Any, SupportsInt
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hrac.envs import palette
 from hrac.envs.grid import GridState, GridWorld, KeyChest, Maze
+from hrac.envs.mazes import MAZES, gym_name
 from hrac.envs.paint import paint
 
 CELL_PIXELS = 24
@@ -134,8 +135,13 @@ def register() -> None:
         name = environment.__name__.removesuffix("Env")
         gymnasium.register(f"hrac/{name}-v0", f"{environment.__module__}:{environment.__name__}")
     for name in ("AntMaze", "AntMazeSparse", "AntGather"):
-        points: dict[str, Any] = {"entry_point": f"hrac.envs.ant.gym:{name}Env"}
-        points["vector_entry_point"] = f"hrac.envs.ant.vector:{name}VectorEnv"
-        gymnasium.register(f"hrac/{name}-v0", **points)
+        gymnasium.register(f"hrac/{name}-v0", **_entry_points(name))
         for sigma in SIGMAS:
-            gymnasium.register(f"hrac/{name}Sigma{sigma}-v0", **points, kwargs={"sigma": sigma})
+            gymnasium.register(f"hrac/{name}Sigma{sigma}-v0", **_entry_points(name), kwargs={"sigma": sigma})
+    for name, row in MAZES.items():
+        gymnasium.register(gym_name(name), **_entry_points("AntMaze"), kwargs=row.fields)
+
+
+def _entry_points(name: str) -> dict[str, Any]:
+    """Where Gymnasium finds the two forms of an ant task."""
+    return {"entry_point": f"hrac.envs.ant.gym:{name}Env", "vector_entry_point": f"hrac.envs.ant.vector:{name}VectorEnv"}

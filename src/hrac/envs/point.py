@@ -87,6 +87,9 @@ class PointBatch:
         self.episodes[rows] += 1
         for i in rows:
             rng = np.random.default_rng((self.seeds[i], self.episodes[i]))
+            if self.definition.pairs:
+                self.positions[i], self.targets[i] = self.definition.draw_pair(rng)
+                continue
             self.positions[i] = rng.choice(self.definition.starts) + rng.uniform(-START_NOISE, START_NOISE, 2)
             self.targets[i] = self.definition.draw_target(rng)
         self.velocities[rows], self.steps[rows] = 0.0, 0
@@ -207,11 +210,15 @@ class DevicePoint:
         return self.definition.sketch()
 
     def reset(self, key: PRNGKeyArray) -> tuple[PointState, Float[Array, " obs"]]:
-        """At rest in a random start block, with a target drawn by the definition's rule."""
+        """At rest in a random start block, with a target drawn by the definition's rule, or by one of its pairs."""
         key_block, key_within, key_target = jax.random.split(key, 3)
-        block = jax.random.choice(key_block, jnp.asarray(self.definition.starts, jnp.float32))
-        position = block + jax.random.uniform(key_within, (2,), minval=-START_NOISE, maxval=START_NOISE)
-        state = PointState(position, jnp.zeros(2), self._draw_target(key_target), jnp.asarray(0, jnp.int32))
+        if self.definition.pairs:
+            position, target = self._draw_pair(key_block, key_within)
+        else:
+            block = jax.random.choice(key_block, jnp.asarray(self.definition.starts, jnp.float32))
+            position = block + jax.random.uniform(key_within, (2,), minval=-START_NOISE, maxval=START_NOISE)
+            target = self._draw_target(key_target)
+        state = PointState(position, jnp.zeros(2), target, jnp.asarray(0, jnp.int32))
         return state, self._observe(state)
 
     def step(self, key: PRNGKeyArray, state: PointState, action: Float[Array, "2"]) -> Step:
@@ -237,8 +244,17 @@ class DevicePoint:
             key_block, key_within = jax.random.split(key)
             block = jax.random.choice(key_block, jnp.asarray(self.definition.free, jnp.float32))
             return block + jax.random.uniform(key_within, (2,), minval=-edge, maxval=edge)
-        low, high = jnp.asarray(np.broadcast_to(rule, (2, 2)), jnp.float32)
-        return jax.random.uniform(key, (2,), minval=low, maxval=high)
+        boxes = jnp.asarray(self.definition.boxes, jnp.float32)
+        if len(boxes) == 1:
+            return jax.random.uniform(key, (2,), minval=boxes[0, 0], maxval=boxes[0, 1])
+        key_box, key_within = jax.random.split(key)
+        low, high = jax.random.choice(key_box, boxes)
+        return jax.random.uniform(key_within, (2,), minval=low, maxval=high)
+
+    def _draw_pair(self, key_pair: PRNGKeyArray, key_within: PRNGKeyArray) -> Float[Array, "2 2"]:
+        noise = self.definition.pair_noise
+        pair = jax.random.choice(key_pair, jnp.asarray(self.definition.pairs, jnp.float32))
+        return pair + jax.random.uniform(key_within, (2, 2), minval=-noise, maxval=noise)
 
     def _observe(self, state: PointState) -> Float[Array, " obs"]:
         time = TIME_SCALE * state.time.astype(jnp.float32)[None]

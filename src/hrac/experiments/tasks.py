@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
@@ -12,6 +14,7 @@ from hrac.envs.base import BatchEnvironment, Environment, HostTask
 from hrac.envs.grid import KeyChest, Maze
 from hrac.envs.layout import LayoutError
 from hrac.envs.look import TaskError
+from hrac.envs.mazes import MAZES
 from hrac.experiments import check, methods, references
 from hrac.experiments.task import FAST, POINT_MAZE, TWO_TD3, Task
 from hrac.spaces import Box
@@ -36,6 +39,28 @@ def _ant_gather(**changes: Any) -> HostTask:
     return AntGather(**changes)
 
 
+def _mazes() -> Iterator[Task]:
+    """The ant, and the point, in each of `MAZES`. The settings are those for Ant Maze, and for the point in it."""
+    for agent, maker, fields, settings, presets in (
+        ("ant", _ant_maze, ("time_limit", "sigma"), TWO_TD3, {"paper": {}, "fast": FAST}),
+        ("point", point.PointMaze, ("time_limit",), POINT_MAZE, {"paper": {}}),
+    ):
+        for name, row in MAZES.items():
+            yield Task(
+                f"{agent}-{name}",
+                f"{WHO[agent]} in {row.summary}",
+                functools.partial(_made, maker, row.fields),
+                fields,
+                settings | {"manager.reward_scale": 0.1 if row.dense else 1.0},
+                presets,
+            )
+
+
+def _made(maker: Callable[..., HostTask], fields: dict[str, Any], changes: dict[str, Any]) -> HostTask:
+    return maker(**fields | changes)
+
+
+WHO = {"ant": "MuJoCo ant", "point": "a point"}
 GRID_FIELDS = ("layout", "time_limit", "random_action_prob", "random_start")
 BUILT_IN = (
     Task(
@@ -102,6 +127,7 @@ BUILT_IN = (
         TWO_TD3 | {"controller.ends_with_window": True},
         {"paper": {}, "fast": FAST},
     ),
+    *_mazes(),
 )
 
 BUILT_IN_NAMES = frozenset(task.name for task in BUILT_IN)

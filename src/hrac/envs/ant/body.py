@@ -70,8 +70,16 @@ def model(walls: Iterable[Wall]) -> mujoco.MjModel:
             solimp=_SOLIMP,
             rgba=rgba(palette.WALL),
         )
+        _extend_floor(spec.geom("floor"), wall)
     _colour(spec)
     return spec.compile()
+
+
+def _extend_floor(floor: mujoco.MjsGeom, wall: Wall) -> None:
+    """Draw the floor up to a wall that is far away. For the physics it has no end anyway."""
+    reach = max(abs(place) + half for place, half in zip(wall.centre[:2], wall.half_size[:2], strict=True))
+    if reach > floor.size[0]:
+        floor.size = [reach, reach, floor.size[2]]
 
 
 def _colour(spec: mujoco.MjSpec) -> None:

@@ -107,7 +107,8 @@ class AntMazeEnv(AntEnv):
     otherwise it is drawn as in training, uniformly from (-4, -4) to (20, 20). `info["success"]`: within 5 of it now. Success
     ends no episode; for the paper's evaluation make it with `target=(0, 16), ends_on_success=True`.
 
-    `layout`, `block_size`, `target` and `reward` make a maze of your own.
+    `layout`, `block_size`, `target` and `reward` make a maze of your own. `hrac/AntUSmall-v0` to `hrac/AntLarge-v0` are mazes
+    of other papers, made by these fields (`hrac.envs.mazes`).
     """
 
     definition = AntMaze()

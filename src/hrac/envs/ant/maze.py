@@ -36,10 +36,14 @@ class AntMaze(BlockMaze):
 
     @cached_property
     def walls(self) -> tuple[Wall, ...]:
-        """A box for every wall block."""
+        """A box for every wall block and every thin wall."""
         edge, height = self.block_size / 2, self.block_size / 4
         centres = self.centres(self.grid == "#").tolist()
-        return tuple(Wall((x, y, height), (edge, edge, height)) for x, y in centres)
+        blocks = tuple(Wall((x, y, height), (edge, edge, height)) for x, y in centres)
+        return blocks + tuple(
+            Wall(((left + right) / 2, (bottom + top) / 2, height), ((right - left) / 2, (top - bottom) / 2, height))
+            for (left, bottom), (right, top) in self.thin_walls
+        )
 
     def batch(self, num_envs: int, threads: int | None = None) -> "MazeBatch":
         """This many copies of it, on this many threads (None: one per core)."""
@@ -79,6 +83,9 @@ class MazeBatch(AntBatch):
         return {"success": self.definition.success(self.qpos[rows, :2], self.targets[rows])}
 
     def _begin(self, copy: int, rng: np.random.Generator) -> None:
+        if self.definition.pairs:
+            self.qpos[copy, :2], self.targets[copy] = self.definition.draw_pair(rng)
+            return
         if len(self.definition.starts) > 1:
             self.qpos[copy, :2] = rng.choice(self.definition.starts)
         self.targets[copy] = self.definition.draw_target(rng)
