@@ -54,13 +54,19 @@ KNOWN: dict[str, dict[str, Any]] = {
         "success": at_target,
     },
     "FrozenLake-v1": {
-        "summary": "a slippery lake of 4 x 4 cells with holes, discrete actions",
+        "summary": "a lake of 4 x 4 cells with holes, discrete actions; slippery unless is_slippery is false",
         "goal": lake_cell,
         "goal_low": (0.0, 0.0),
         "goal_high": (3.0, 3.0),
         "cell": (1.0, 1.0),
         "success": across_lake,
-        "settings": {"k": 2, "adjacency.pretrain_env_steps": 2_000, "adjacency.update_every_env_steps": 5_000},
+        "settings": {
+            "k": 4,
+            "manager.noise_sigma": 1.0,
+            "adjacency.pretrain_env_steps": 2_000,
+            "adjacency.update_every_env_steps": 5_000,
+            "training.total_env_steps": 100_000,
+        },
     },
 }
 """By Gymnasium's id."""

@@ -34,10 +34,14 @@ TARGET_CHANCE = 0.2
 
 DISCRETE = {
     "controller.learner": "a2c",
+    "controller.learning_rate": 5e-4,
+    "controller.entropy_weight": 0.05,
+    "manager.actor_learning_rate": 1e-3,
     "adjacency.pretrain_env_steps": 10_000,
     "adjacency.update_every_env_steps": 10_000,
     "manager.buffer_windows": 5_000,
     "training.total_env_steps": 200_000,
+    "training.round_env_steps": 40,
     "training.eval_every_env_steps": 10_000,
     "training.eval_episodes": 50,
     "training.envs_per_run": 4,
