@@ -412,6 +412,31 @@ def raw_steps() -> None:
         print(f"| {name} | {tens} | {firsts} | {np.mean(first):,.0f} | {np.mean(solved_at):,.0f} | {success} |")
 
 
+OTHERS = {
+    "PointMaze_UMaze-v3": "point-umaze",
+    "FetchReach-v4": "fetch-reach",
+    "FrozenLake-v1, is_slippery false": "frozen-lake",
+    "FrozenLake-v1": "frozen-lake-slippery",
+    "Reacher-v5": "reacher",
+}
+"""Environments of other packages, and their folders."""
+
+
+def others() -> None:
+    """The last evaluation on environments of other packages, and the first whose mean success is 95 %."""
+    print("| environment | steps | success, each seed | return, mean of seeds | mean success first at 95 % | minutes |")
+    print("|---|---|---|---|---|---|")
+    for name, place in OTHERS.items():
+        if not (folder := RESULTS / place).exists():
+            continue
+        success, score = read(folder, "eval/success"), read(folder, "eval/return")
+        above = success.steps[success.mean >= 0.95]
+        minutes = float((folder / TIMING).read_text().split()[-1].split(",")[1]) / 60
+        each = ", ".join(f"{value:.0%}" for value in success.values[:, -1])
+        first = f"{above[0]:,}" if len(above) else "never"
+        print(f"| {name} | {success.steps[-1]:,} | {each} | {score.mean[-1]:.2f} | {first} | {minutes:.0f} |")
+
+
 if __name__ == "__main__":
     results()
     print()
@@ -429,6 +454,8 @@ if __name__ == "__main__":
     ants_by_method()
     print()
     points()
+    print()
+    others()
     print()
     quiet()
     print()

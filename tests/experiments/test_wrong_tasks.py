@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 import hrac
+import own_worlds
 from hrac.envs.base import BatchStep, Step, rows_of
 from hrac.experiments.task import Task
 from hrac.spaces import Box, Discrete
@@ -210,6 +211,14 @@ WRONG = {
     "a goal that is a picture": (
         lambda: goals(achieved_goal=spaces.Box(0, 1, (2, 2))),
         r"observation_space\['achieved_goal'\]",
+    ),
+    "a goal function for a goal environment": (
+        lambda: hrac.own_task(own_worlds.Walk, name="wrong", goal=own_worlds.column),
+        "goal: leave it out: the environment has an achieved_goal and a desired_goal of its own",
+    ),
+    "what only the manager sees of a goal environment": (
+        lambda: hrac.own_task(own_worlds.Walk, name="wrong", manager_only=(0,)),
+        "manager_only: leave it out",
     ),
     "two discrete actions at once": (
         lambda: variant(action_space=spaces.MultiDiscrete([2, 2])),

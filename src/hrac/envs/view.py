@@ -45,8 +45,7 @@ class View(NamedTuple):
         """An observation that starts with the point of goal space, in cells; and what only the manager sees."""
         if isinstance(observation, Mapping):
             rest, achieved, desired = (np.asarray(observation[key], np.float64) for key in GOAL_KEYS)
-            here = achieved if self.goal is None else self.position(observation)
-            return np.concatenate([self.inside(here), rest]), self.inside(desired)
+            return np.concatenate([self.inside(achieved), rest]), self.inside(desired)
         numbers = np.atleast_1d(np.asarray(observation, np.float64))
         named = self.goal if isinstance(self.goal, tuple) else ()
         rest = np.delete(numbers, [*named, *self.manager_only])

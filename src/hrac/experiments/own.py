@@ -163,8 +163,8 @@ class Own:
                 f"goal: name the numbers of the observation that are goal space, by indices from 0 to {form.size - 1} "
                 "(--env.goal 0 1, or goal=(0, 1)), or give a function of the observation"
             )
-        if form.has_goals and (isinstance(self.goal, tuple) or self.manager_only):
-            name = "goal" if isinstance(self.goal, tuple) else "manager_only"
+        if form.has_goals and (self.goal is not None or self.manager_only):
+            name = "manager_only" if self.goal is None else "goal"
             raise TaskError(f"{name}: leave it out: the environment has an achieved_goal and a desired_goal of its own")
         named = [*(self.goal if isinstance(self.goal, tuple) else ()), *self.manager_only]
         if isinstance(self.goal, tuple) and not self.goal:
