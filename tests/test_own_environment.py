@@ -222,6 +222,7 @@ def test_a_check_tells_what_the_library_sees():
     assert report.cells <= 6
     assert (report.success, report.exact) == (True, False)
     assert "goal space     (0) to (10), in cells of (2)" in str(report)
+    assert "to change      --env.goal-low 0 --env.goal-high 10 --env.cell 2" in str(report)
 
 
 def test_the_command_line_checks_a_task(capsys):

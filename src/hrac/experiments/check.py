@@ -62,7 +62,15 @@ class Report(NamedTuple):
     exact: bool
     """Whether a resumed training continues exactly."""
     steps_per_second: float
+    measured: bool
+    """Whether bounds and cells can be chosen by options: on environments that are not the package's."""
     warnings: tuple[str, ...]
+
+    @property
+    def options(self) -> str:
+        """The bounds and cells as options of `hrac train`, to start from."""
+        chosen = (("goal-low", self.low), ("goal-high", self.high), ("cell", self.cell))
+        return " ".join(f"--env.{name} {' '.join(f'{value:.3g}' for value in values)}" for name, values in chosen)
 
     def __str__(self) -> str:
         kind = f"{self.actions.outputs} {'numbers' if isinstance(self.actions, Box) else 'choices'}"
@@ -82,6 +90,7 @@ class Report(NamedTuple):
             f"success        {success}",
             f"resuming       {'continues exactly' if self.exact else 'begins new episodes: the state cannot be saved'}",
             f"speed          {self.steps_per_second:,.0f} steps/s in one process",
+            *([f"to change      {self.options}"] if self.measured else []),
         ]
         return "\n".join([*lines, *(f"note: {warning}" for warning in self.warnings)])
 
@@ -137,6 +146,7 @@ def check(world: Environment | HostTask, config: Config) -> Report:
         success=task.evaluation().ends_on_success,
         exact=exact,
         steps_per_second=len(walk.points) / max(walk.seconds, 1e-9),
+        measured=hasattr(task, "view"),
         warnings=tuple(_warnings(walk, space, config)),
     )
 
