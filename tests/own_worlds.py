@@ -23,7 +23,7 @@ class Walk(gym.Env):
         return self._seen(), {}
 
     def step(self, action):
-        assert self.action_space.contains(np.asarray(action, np.float32)), action
+        assert np.abs(np.asarray(action)).max() <= 2.0, action
         self.at, self.time = np.clip(self.at + np.asarray(action) / 2, 0.0, 10.0), self.time + 1
         near = bool(np.abs(self.at - self.goal)[0] < 0.5)
         return self._seen(), float(near), False, False, {"is_success": near}
@@ -54,6 +54,42 @@ class Falls(Walk):
     def step(self, action):
         seen, reward, _, _, info = super().step(action)
         return seen, reward, bool(self.at[0] <= 0.0), False, info
+
+
+class Slow(Walk):
+    """Its second reset takes a minute."""
+
+    begun = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.begun += 1
+        if self.begun > 1:
+            time.sleep(60.0)
+        return super().reset(seed=seed, options=options)
+
+
+class LastOnly(Walk):
+    """It tells success in the last step only, and cuts an episode off after 30 steps by itself."""
+
+    action_space = gym.spaces.Box(-0.1, 0.1, (1,), dtype=np.float64)
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        seen, reward, _, _, info = super().step(20.0 * np.asarray(action))
+        return seen, reward, False, self.time >= 30, info if self.time >= 30 else {}
+
+
+class FarAway(Walk):
+    """Its goal is about 1003."""
+
+    place = gym.spaces.Box(-np.inf, np.inf, (1,))
+    observation_space = gym.spaces.Dict(
+        observation=gym.spaces.Box(-np.inf, np.inf, (2,)), achieved_goal=place, desired_goal=place
+    )
+
+    def _seen(self):
+        seen = super()._seen()
+        return seen | {name: 1003.0 + seen[name] / 50 for name in ("achieved_goal", "desired_goal")}
 
 
 class Grid(gym.Env):

@@ -250,3 +250,43 @@ def test_noise_and_range_of_subgoals_may_differ_by_coordinate():
     assert spread[0] == 0.0
     assert 2.5 < spread[1] < 3.5
     np.testing.assert_allclose(setup.space.squash(np.full((1, 2), 50.0, np.float32)), [[1.0, 4.0]])
+
+
+def test_what_is_defined_locally_has_a_name_that_no_other_task_has():
+    def maze():
+        return own_worlds.Walk()
+
+    first, second, third = (tasks.name_of(thing) for thing in (maze, lambda: own_worlds.Walk(), lambda: own_worlds.Saved()))
+    assert first not in tasks.BUILT_IN_NAMES
+    assert len({first, second, third}) == 3
+    assert tasks.find(third).make({"cell": (1.0,), "time_limit": 5}).batch(1).exact
+    assert tasks.name_of(hrac.own_task(own_worlds.Walk)) != tasks.name_of(hrac.own_task(own_worlds.Walk))
+
+
+def test_a_function_of_an_installed_package_is_not_called_because_a_file_names_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        hrac.TaskError, match="pytest:console_main is a function of an installed package, and a run folder names it"
+    ):
+        references.find("pytest:console_main")
+
+
+def test_a_package_is_imported_before_its_id_is_looked_up(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("walking_package.py").write_text("import gymnasium\ngymnasium.register('Walking-v0', 'own_worlds:Walk')\n")
+    report = hrac.check_task("gym:walking_package:Walking-v0", env__cell=(1.0,))
+    assert report.obs_dim == 3
+
+
+def test_a_name_of_success_that_is_never_seen_is_noted():
+    report = hrac.check_task(own_worlds.Walk, env__success="is_sucess", env__cell=(1.0,))
+    assert "env.success: random steps had no 'is_sucess' in info, which has: is_success" in report.warnings
+
+
+def test_the_environments_of_a_training_are_closed(tmp_path, monkeypatch):
+    closed = []
+    monkeypatch.setattr(own_worlds.Walk, "close", lambda self: closed.append(self))
+    env, fields = tiny(**{"training.total_env_steps": 800})
+    hrac.train(env, out=tmp_path / "run", display=hrac.Silent(), **fields)
+    assert len(closed) >= 5  # two for training, three for evaluation
+    assert len(closed) == len(set(map(id, closed)))

@@ -57,12 +57,14 @@ def train(
     if steps is not None:
         changes["training.total_env_steps"] = steps
     name = task if isinstance(task, str) else tasks.name_of(task)
+    references.trust(name)
     return run(configs.replace(tasks.config_for(name, method, preset), changes), out, display, minutes)
 
 
 def run(config: Config, out: str | Path | None = None, display: Display | None = None, minutes: float | None = None) -> Outcome:
     """Train a configuration in a new run folder."""
     references.refuse_while_importing()
+    references.trust(config.task)
     _check_minutes(minutes)
     config = tasks.resolve(config)
     env = tasks.make_env(config)
@@ -86,6 +88,7 @@ def check_task(task: Any, method: str = "hrac", **settings: Any) -> Report:
     """
     changes = {name.replace("__", "."): value for name, value in settings.items()}
     name = task if isinstance(task, str) else tasks.name_of(task)
+    references.trust(name)
     config = tasks.resolve(configs.replace(tasks.config_for(name, method), changes))
     return check.check(tasks.make_env(config), config)
 

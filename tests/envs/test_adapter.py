@@ -175,6 +175,45 @@ def test_a_copy_that_hangs_is_named_after_the_time_that_it_may_take():
         batch.step([[0.0], [0.0]])
 
 
+def test_a_copy_that_hangs_in_reset_is_found_too():
+    space = {"goal_low": (0.0,), "goal_high": (10.0,), "success": "is_success"}
+    batch = made(own_worlds.Slow, space | {"stepping": "async", "step_seconds": 1.0}).batch(1)
+    batch.reset(seeds=[0])
+    with pytest.raises(EnvironmentFailedError, match="did not answer within"):
+        batch.reset()
+    batch.close()
+    assert batch.task.vectors[1] == []  # it is not used again
+
+
+def test_processes_are_used_again_and_end_with_the_task():
+    task = made(changes={"stepping": "async"})
+    first = task.batch(2)
+    first.reset(seeds=[0, 1])
+    first.close()
+    (kept,) = task.vectors[2]
+    second = task.evaluation().batch(2)
+    assert second._copies is kept
+    np.testing.assert_allclose(second.reset(seeds=[0, 1])[:, 1], [5.0, 5.0])
+    second.close()
+    task.close()
+    assert task.vectors == {}
+    assert not any(process.is_alive() for process in kept._vector.processes)
+
+
+def test_saturated_actions_are_within_the_bounds_in_their_own_type():
+    task = own.task(own_worlds.LastOnly).make({"cell": (1.0,)})
+    batch = task.batch(2)
+    batch.reset(seeds=[0, 1])
+    batch.step([[1.0], [-1.0]])  # the environment asserts that its space contains them
+    assert (task.time_limit, task.success) == (30, "is_success")
+
+
+def test_bounds_far_from_zero_are_measured_by_their_extent():
+    task = own.task(own_worlds.FarAway).make({"time_limit": 20})
+    assert 1002.9 < task.goal_low[0] < 1003.05
+    assert 1003.15 < task.goal_high[0] < 1003.3
+
+
 def test_a_snapshot_is_exact_where_the_environment_can_save_its_state():
     task = made(own_worlds.Saved, {"time_limit": 50})
     batch = task.batch(2)

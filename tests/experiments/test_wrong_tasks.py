@@ -177,12 +177,30 @@ WRONG = {
     "arguments that are no JSON": (lambda: "gym:Pendulum-v1?g=3", "must have its arguments as JSON"),
     "arguments that are a list": (lambda: "gym:Pendulum-v1?[3]", "must have its arguments as JSON"),
     "unknown arguments": (lambda: 'gym:Pendulum-v1?{"h": 3}', "the maker.*failed.*unexpected keyword argument 'h'"),
+    "an unknown package of an id": (lambda: "gym:no_such_package:Foo-v0", "there is no module 'no_such_package'"),
+    "a module of Python before an id": (lambda: "gym:antigravity:Pendulum-v1", "not in antigravity"),
     "an unknown module": (lambda: "no_such_module:task", "there is no module 'no_such_module' in .* install it"),
     "an unknown attribute": (lambda: "own_worlds:Nothing", "own_worlds has no 'Nothing'"),
     "an unknown part": (lambda: "own_worlds:Walk.nothing", "own_worlds has no 'Walk.nothing'"),
     "a module": (lambda: "own_worlds:gym", "must be a task, an environment's class or a maker, got module"),
     "a constant": (lambda: "own_worlds:__name__", "must be a task, an environment's class or a maker, got str"),
     "an environment, not its class": (Good, "cannot be made again by its id; give a function that makes it"),
+    "an environment with a limit of its own": (
+        lambda: gym.wrappers.TimeLimit(gym.make("Pendulum-v1"), 50),
+        "cannot be made again by its id; give a function",
+    ),
+    "a success that fails": (
+        GOAL | {"success": lambda seen, info: info["reached"]},
+        "the first copy of the environment failed in its function of success: KeyError: 'reached'",
+    ),
+    "aiming at a target that is not shown": (
+        GOAL | {"manager_only": (2,), "settings": {"manager.target_chance": 0.5}},
+        "manager.target_chance must be 0 on wrong, which shows no target",
+    ),
+    "aiming at what only the manager sees": (
+        {"goal": (0,), "manager_only": (2,), "settings": {"manager.target_chance": 0.5}},
+        "manager.target_chance must be 0 on wrong, which shows no target",
+    ),
     "a wrapped environment": (
         lambda: gym.wrappers.TimeAwareObservation(gym.make("Pendulum-v1")),
         "cannot be made again by its id; give a function",
@@ -223,6 +241,10 @@ WRONG = {
     "two discrete actions at once": (
         lambda: variant(action_space=spaces.MultiDiscrete([2, 2])),
         "action_space must be a Box of one axis or Discrete, got MultiDiscrete",
+    ),
+    "actions of whole numbers": (
+        lambda: variant(action_space=spaces.Box(0, 3, (2,), dtype=np.int64)),
+        "action_space must be a Box of floating-point numbers or Discrete",
     ),
     "one choice": (lambda: variant(action_space=spaces.Discrete(1)), "action_space must have at least 2 choices"),
     "actions without bounds": (lambda: variant(action_space=spaces.Box(-np.inf, np.inf, (2,))), "finite bounds.*RescaleAction"),

@@ -96,7 +96,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 def _bench_lines(options: BenchOptions) -> Iterator[str]:
-    from hrac.experiments import bench, tasks
+    from hrac.experiments import bench, references, tasks
 
     given = {
         "seeds": configs.seed_range(options.seeds),
@@ -105,5 +105,6 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
         "training.overlap": options.overlap or None,
     }
     changes = {name: value for name, value in given.items() if value is not None}
+    references.trust(options.task)
     config = configs.replace(tasks.config_for(options.task, preset=options.preset), changes)
     return bench.training(config, options.rounds)

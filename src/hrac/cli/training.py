@@ -79,7 +79,7 @@ class ResumeOptions:
 def train(arguments: Sequence[str]) -> int:
     """`hrac train`."""
     from hrac import api
-    from hrac.experiments import tasks
+    from hrac.experiments import references, tasks
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in ("--method", "--preset", "--resume"):
@@ -91,6 +91,7 @@ def train(arguments: Sequence[str]) -> int:
     if not {"-h", "--help"} & set(others[:1]):
         if not arguments or arguments[0].startswith("-"):
             raise ConfigError(f"name a task first: {', '.join(tasks.TASKS)}, gym:ID or module:name (or --resume RUN)")
+        references.trust(arguments[0])
         config = tasks.config_for(arguments[0], typed.method or default.method, typed.preset or default.preset)
         default = defaults(config)
     options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")

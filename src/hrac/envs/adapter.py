@@ -1,6 +1,7 @@
 """Any Gymnasium environment as a task on the host: what goal space is and when it is a success is said by the task."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs.base import BatchStep, checked_seeds, rows_of
-from hrac.envs.copies import Copies, EnvironmentFailedError, MakeEnv, MakeVector, Moved, OneByOne, Vectorised, processes
+from hrac.envs.copies import Copies, EnvironmentFailedError, MakeEnv, MakeVector, Moved, OneByOne, Vectorised, naming, processes
 from hrac.envs.sketch import Disc, Sketch
 from hrac.envs.view import View
 from hrac.spaces import Actions
@@ -46,8 +47,16 @@ class GymTask:
     pool: list[gymnasium.Env[Any, Any]] = dataclasses.field(default_factory=list, repr=False)
     """Environments that are not in use."""
 
+    vectors: dict[int, list[Vectorised]] = dataclasses.field(default_factory=dict, repr=False)
+    """Vector environments that are not in use, by their number of copies."""
+
     copy_bytes = 5_000_000
     """A guess: the memory of one copy."""
+
+    @property
+    def most_copies(self) -> int:
+        """How many copies there may be at one time in evaluations."""
+        return 32 if self.stepping == "sync" else max(os.cpu_count() or 1, 4)
 
     def batch(self, num_envs: int, threads: int | None = None) -> "GymBatch":
         """This many copies of it; threads are not used."""
@@ -64,7 +73,16 @@ class GymTask:
         make = self.make_vector if self.stepping == "vector" else processes(self.make)
         if make is None:
             raise EnvironmentFailedError('env.stepping: the environment has no vector form of its own; use "async" or "sync"')
-        return Vectorised(make, count, self.step_seconds)
+        kept = self.vectors.setdefault(count, [])
+        return kept.pop() if kept else Vectorised(make, count, self.step_seconds, kept)
+
+    def close(self) -> None:
+        """Close the environments that are not in use."""
+        while self.pool:
+            self.pool.pop().close()
+        for vector in [vector for kept in self.vectors.values() for vector in kept]:
+            vector.end()
+        self.vectors.clear()
 
 
 class GymBatch:
@@ -88,6 +106,8 @@ class GymBatch:
         )
         self._copies = task.copies(num_envs)
         self._context, self._steps = np.zeros((num_envs, self.context_dim)), np.zeros(num_envs, np.int64)
+        self.infos: set[str] = set()
+        """Names that were in `info` so far."""
         sources = [getattr(env, "unwrapped", env) for env in self._copies.sources()]
         self.exact = bool(sources) and all(hasattr(env, "snapshot") and hasattr(env, "restore") for env in sources)
 
@@ -109,6 +129,7 @@ class GymBatch:
         moved = self._copies.step(rows, [self.view.act(action, self.actions) for action in np.asarray(actions)])
         obs = self._read(rows, [each.observation for each in moved])
         self._steps[rows] += 1
+        self.infos.update(*(each.info for each in moved))
         reward = np.array([each.reward for each in moved], np.float64)
         if not np.isfinite(reward).all():
             copy = rows[~np.isfinite(reward)][0]
@@ -124,7 +145,8 @@ class GymBatch:
     def _read(self, rows: NDArray[np.int64], observations: list[Any]) -> NDArray[np.float64]:
         obs = np.empty((len(rows), self.obs_dim))
         for place, (row, observation) in enumerate(zip(rows, observations, strict=True)):
-            obs[place], self._context[row] = self.view.read(observation)
+            with naming(f"copy {row}", "the reading of its observation"):
+                obs[place], self._context[row] = self.view.read(observation)
         if not (np.isfinite(obs).all() and np.isfinite(self._context[rows]).all()):
             bad = ~(np.isfinite(obs).all(axis=1) & np.isfinite(self._context[rows]).all(axis=1))
             raise EnvironmentFailedError(f"the observation of copy {rows[bad][0]} is not finite")
@@ -165,4 +187,5 @@ def succeeded(success: Success | None, moved: Moved) -> bool:
         return False
     if isinstance(success, str):
         return bool(np.asarray(moved.info.get(success, False)).any())
-    return bool(success(moved.observation, moved.info))
+    with naming("the first copy", "its function of success"):
+        return bool(success(moved.observation, moved.info))

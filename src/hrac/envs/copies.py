@@ -4,7 +4,9 @@ None of them resets itself. Every exception of an environment becomes an `Enviro
 """
 
 import contextlib
+import functools
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -59,7 +61,7 @@ class OneByOne:
     """Copies in this process. They come from a pool and go back to it, because making one can take long."""
 
     def __init__(self, make: MakeEnv, pool: list[gymnasium.Env[Any, Any]], count: int) -> None:
-        self._pool = pool
+        self._pool, self._busy = pool, False
         self._envs = [pool.pop() if pool else make() for _ in range(count)]
 
     def reset(self, rows: Rows, seeds: Sequence[int] | None) -> list[Any]:
@@ -91,9 +93,10 @@ class OneByOne:
 class Vectorised:
     """Copies in a vector environment that does not reset by itself. It steps all copies, also those that nobody asked for."""
 
-    def __init__(self, make: MakeVector, count: int, timeout: float | None) -> None:
+    def __init__(self, make: MakeVector, count: int, timeout: float | None, pool: list["Vectorised"]) -> None:
         with naming(f"{count} copies", "make_vec"):
             self._vector = make(count)
+        self._pool, self._busy = pool, False
         self._timeout, self._count = timeout, count
         self._ended = np.ones(count, bool)
         self._spare = self._vector.action_space.sample()
@@ -109,8 +112,10 @@ class Vectorised:
         everyones: Any = [None] * self._count
         for row, seed in zip(rows.tolist(), seeds or (), strict=seeds is not None):
             everyones[row] = seed
+        self._busy = True
         with naming("a copy", "reset"):
-            observations, _ = self._vector.reset(seed=everyones, options={"reset_mask": mask})
+            observations, _ = self._reset(everyones, {"reset_mask": mask})
+        self._busy = False
         self._ended[rows] = False
         return [_row(observations, row) for row in rows.tolist()]
 
@@ -120,8 +125,10 @@ class Vectorised:
             self.reset(np.flatnonzero(self._ended), None)
         everyones = np.array(self._spare)
         everyones[rows] = np.asarray(actions)
+        self._busy = True
         with naming("a copy", "step"):
             observations, reward, terminated, truncated, info = self._step(everyones)
+        self._busy = False
         self._ended = np.asarray(terminated) | np.asarray(truncated)
         return [
             Moved(_row(observations, row), float(reward[row]), bool(terminated[row]), bool(truncated[row]), _row_of(info, row))
@@ -132,10 +139,21 @@ class Vectorised:
         if not isinstance(self._vector, AsyncVectorEnv):
             return self._vector.step(actions)
         self._vector.step_async(actions)
-        try:
+        with self._in_time():
             return self._vector.step_wait(self._timeout)
+
+    def _reset(self, seeds: Any, options: dict[str, Any]) -> Any:
+        if not isinstance(self._vector, AsyncVectorEnv):
+            return self._vector.reset(seed=seeds, options=options)
+        self._vector.reset_async(seed=seeds, options=options)
+        with self._in_time():
+            return self._vector.reset_wait(self._timeout)
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        try:
+            yield
         except multiprocessing.TimeoutError:
-            self._vector.close_extras(terminate=True)
             raise EnvironmentFailedError(
                 f"a copy did not answer within env.step_seconds = {self._timeout:g} seconds: it hangs, or needs more time"
             ) from None
@@ -145,14 +163,30 @@ class Vectorised:
         return []
 
     def close(self) -> None:
-        """End its processes."""
-        self._vector.close()
+        """Give the copies back, unless one of them has failed."""
+        self._ended[:] = True
+        if self._busy:
+            self.end(terminate=True)
+        else:
+            self._pool.append(self)
+
+    def end(self, terminate: bool = False) -> None:
+        """End its processes; one that has failed must be terminated."""
+        with contextlib.suppress(Exception):
+            self._vector.close(**({"terminate": True} if terminate and isinstance(self._vector, AsyncVectorEnv) else {}))
 
 
 def processes(make: MakeEnv) -> MakeVector:
     """Copies in processes of their own. They are not forked, because a process that has used JAX cannot be."""
     start = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    return lambda count: AsyncVectorEnv([make] * count, context=start, autoreset_mode=AutoresetMode.DISABLED)
+    deaf = functools.partial(_made_deaf, make)
+    return lambda count: AsyncVectorEnv([deaf] * count, context=start, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def _made_deaf(make: MakeEnv) -> gymnasium.Env[Any, Any]:
+    """An environment in a process that leaves Ctrl-C to the one that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return make()
 
 
 @contextlib.contextmanager

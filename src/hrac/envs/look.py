@@ -38,6 +38,7 @@ class Form(NamedTuple):
     actions: Actions
     action_low: tuple[float, ...] | None
     action_high: tuple[float, ...] | None
+    action_type: str
     first_choice: int
     time_limit: int | None
 
@@ -87,13 +88,15 @@ def _flat_size(space: Any, name: str = "observation_space") -> int:
     return space.shape[0]
 
 
-def _actions_of(space: Any) -> tuple[Actions, tuple[float, ...] | None, tuple[float, ...] | None, int]:
+def _actions_of(space: Any) -> tuple[Actions, tuple[float, ...] | None, tuple[float, ...] | None, str, int]:
     if isinstance(space, spaces.Discrete):
         if space.n < 2:
             raise TaskError(f"action_space must have at least 2 choices, got {space}")
-        return Discrete(int(space.n)), None, None, int(space.start)
+        return Discrete(int(space.n)), None, None, "float32", int(space.start)
     if not isinstance(space, spaces.Box) or len(space.shape) != 1 or not space.shape[0]:
         raise TaskError(f"action_space must be a Box of one axis or Discrete, got {space}")
+    if space.dtype is None or space.dtype.kind != "f":
+        raise TaskError(f"action_space must be a Box of floating-point numbers or Discrete, got {space}")
     low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         advice = "gymnasium.wrappers.RescaleAction sets them"
@@ -101,7 +104,7 @@ def _actions_of(space: Any) -> tuple[Actions, tuple[float, ...] | None, tuple[fl
             f"action_space must have finite bounds, low below high, got {low.tolist()} to {high.tolist()}; {advice}"
         )
     bounds = tuple(low.tolist()), tuple(high.tolist())
-    return View(None, (), (), (), *bounds).actions, *bounds, 0
+    return View(None, (), (), (), *bounds).actions, *bounds, str(space.dtype), 0
 
 
 def _time_limit_of(env: gymnasium.Env[Any, Any]) -> int | None:
@@ -126,9 +129,14 @@ class Seen(NamedTuple):
     """Names in `info`."""
     lengths: list[int]
     """Of the episodes that ended."""
-    longest_truncated: int
-    """The longest episode that was cut off by the environment; 0 if none was."""
+    truncated: list[int]
+    """Of those that the environment cut off."""
     seconds: float
+
+    @property
+    def own_limit(self) -> int | None:
+        """The environment's own time limit: the length of all episodes that it cut off, if they are equally long."""
+        return self.truncated[0] if len(self.truncated) > 1 and len(set(self.truncated)) == 1 else None
 
     @property
     def points(self) -> NDArray[np.float64]:
@@ -160,7 +168,7 @@ def first_step(env: gymnasium.Env[Any, Any], form: Form, view: View) -> Probe:
 
 def look(env: gymnasium.Env[Any, Any], form: Form, view: View, limit: int, steps: int = LOOK_STEPS) -> Seen:
     """Random actions for some thousand steps; raises `TaskError` for whatever is not as Gymnasium wants it."""
-    began, infos, lengths, longest, made_steps = time.monotonic(), set[str](), list[int](), 0, 0
+    began, infos, lengths, truncated, made_steps = time.monotonic(), set[str](), list[int](), list[int](), 0
     rewards, episodes, desired = [], [], []
     rng, number = np.random.default_rng(0), 0
     while made_steps < steps and time.monotonic() - began < LOOK_SECONDS:
@@ -176,13 +184,13 @@ def look(env: gymnasium.Env[Any, Any], form: Form, view: View, limit: int, steps
             made_steps += 1
             if ended or cut or made_steps >= steps:
                 break
-        longest = max(longest, len(points) - 1) if cut else longest
+        truncated += [len(points) - 1] * cut
         lengths += [len(points) - 1] * bool(ended or cut)
         episodes.append(np.array(points))
     while form.has_goals and len(desired) < LOOK_RESETS and time.monotonic() - began < LOOK_SECONDS:
         desired += _desired(_first(env, form, None), form)
     goals = np.array(desired, np.float64).reshape(len(desired), form.goals)
-    return Seen(episodes, goals, np.array(rewards), frozenset(infos), lengths, longest, time.monotonic() - began)
+    return Seen(episodes, goals, np.array(rewards), frozenset(infos), lengths, truncated, time.monotonic() - began)
 
 
 def _random(form: Form, rng: np.random.Generator) -> Any:

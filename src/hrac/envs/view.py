@@ -38,13 +38,15 @@ class View(NamedTuple):
     """Lowest action, in the environment's units; None: actions are discrete."""
     action_high: tuple[float, ...] | None = None
     """Highest."""
+    action_type: str = "float32"
+    """The type of its numbers."""
     first_choice: int = 0
     """The number of the first of discrete actions."""
 
     def read(self, observation: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """An observation that starts with the point of goal space, in cells; and what only the manager sees."""
         if isinstance(observation, Mapping):
-            rest, achieved, desired = (np.asarray(observation[key], np.float64) for key in GOAL_KEYS)
+            rest, achieved, desired = (np.atleast_1d(np.asarray(observation[key], np.float64)) for key in GOAL_KEYS)
             return np.concatenate([self.inside(achieved), rest]), self.inside(desired)
         numbers = np.atleast_1d(np.asarray(observation, np.float64))
         named = self.goal if isinstance(self.goal, tuple) else ()
@@ -62,7 +64,7 @@ class View(NamedTuple):
     def position(self, observation: Any) -> NDArray[np.float64]:
         """The point of goal space of an observation, in the environment's units."""
         if self.goal is None:
-            return np.asarray(observation["achieved_goal"], np.float64)
+            return np.atleast_1d(np.asarray(observation["achieved_goal"], np.float64))
         if isinstance(self.goal, tuple):
             return np.atleast_1d(np.asarray(observation, np.float64))[list(self.goal)]
         return np.atleast_1d(np.asarray(self.goal(observation), np.float64))
@@ -78,4 +80,5 @@ class View(NamedTuple):
         if isinstance(actions, Discrete):
             return int(action) + self.first_choice
         low, high = np.asarray(self.action_low), np.asarray(self.action_high)
-        return (low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (high - low)).astype(np.float32)
+        scaled = low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
+        return np.clip(scaled, low, high).astype(self.action_type)

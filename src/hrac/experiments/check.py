@@ -20,6 +20,7 @@ from hrac.worlds.host import closing
 
 STEPS = 2_000
 """Of random behaviour, in all copies together."""
+MOST_SECONDS = 20.0
 COPIES = 4
 SOME_OUTSIDE, MOST_OUTSIDE = 0.1, 0.5
 """Shares of the visited points outside goal space that are worth a note, and that are a mistake."""
@@ -117,6 +118,9 @@ def check(world: Environment | HostTask, config: Config) -> Report:
             exact = getattr(env, "exact", True)
             if exact:
                 _check_snapshot(env)
+        with closing(copies_of(task.evaluation(), 1)) as one:
+            one.reset(seeds=np.zeros(1, np.int64))
+            one.step(_random(one, np.random.default_rng(0)))
     except (HracError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -147,7 +151,7 @@ def check(world: Environment | HostTask, config: Config) -> Report:
         exact=exact,
         steps_per_second=len(walk.points) / max(walk.seconds, 1e-9),
         measured=hasattr(task, "view"),
-        warnings=tuple(_warnings(walk, space, config)),
+        warnings=(*_warnings(walk, space, config), *_success_warning(task, env)),
     )
 
 
@@ -214,6 +218,8 @@ def _walk(env: BatchEnvironment, k: int) -> _Walk:
     recent = [[row] for row in obs[:, :goal]]
     points, moved, rewards = [obs[:, :goal]], [], []
     for _ in range(STEPS // count):
+        if time.monotonic() - began > MOST_SECONDS:
+            break
         after = env.step(_random(env, rng))
         obs = _checked("observation of step", after.obs, (count, env.obs_dim))
         rewards.append(_checked("reward of step", after.reward, (count,)))
@@ -283,6 +289,13 @@ def _check_visits(walk: _Walk, space: _Space, view: View) -> None:
             f"the goal does not move under random actions: all points are in one cell of {_shown(space.cell * view.cell)}. "
             "Choose smaller cells, other coordinates as goal space, or an environment in which actions have effects"
         )
+
+
+def _success_warning(task: Any, env: Any) -> list[str]:
+    key = getattr(task, "success", None)
+    if not isinstance(key, str) or key in env.infos:
+        return []
+    return [f"env.success: random steps had no {key!r} in info, which has: {', '.join(sorted(env.infos)) or 'nothing'}"]
 
 
 def _outside(walk: _Walk, space: _Space) -> float:

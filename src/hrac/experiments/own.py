@@ -29,6 +29,7 @@ FINEST, COARSEST = 60.0, 8.0
 ALIKE = 3.0
 """Coordinates whose cell sizes differ by less than this have the same one: they are probably in the same unit."""
 LOOK_K = 10
+UNNAMED = "own"
 TARGET_CHANCE = 0.2
 """Of subgoals to explore with, where an environment has goals."""
 
@@ -119,13 +120,15 @@ class Own:
         _check_sizes(own, probe.goal_dim)
         limit = own.time_limit or form.time_limit
         found: dict[str, Any] = {}
+        infos = probe.infos
         if None in (own.goal_low, own.goal_high, own.cell, limit):
             seen = own.seen(form, limit or UNLIMITED)
-            limit = limit or seen.longest_truncated or UNLIMITED
+            infos |= seen.infos
+            limit = limit or seen.own_limit or UNLIMITED
             low, high = bounds(own, form, seen)
             found = {"goal_low": low, "goal_high": high, "cell": own.cell or cells(seen, low, high), "time_limit": limit}
         if own.success is None:
-            found["success"] = next((key for key in SUCCESS_KEYS if key in probe.infos), None)
+            found["success"] = next((key for key in SUCCESS_KEYS if key in infos), None)
         resolved = {name: value for name, value in found.items() if value is not None} | changes
         _check_space(self._changed(resolved))
         return resolved
@@ -154,7 +157,9 @@ class Own:
         return dataclasses.replace(self, **{name: value for name, value in changes.items() if name in names})
 
     def _view(self, form: Form, cell: tuple[float, ...] = (), centre: tuple[float, ...] = ()) -> View:
-        return View(self.goal, cell, centre, self.manager_only, form.action_low, form.action_high, form.first_choice)
+        return View(
+            self.goal, cell, centre, self.manager_only, form.action_low, form.action_high, form.action_type, form.first_choice
+        )
 
     def _check_goal(self, form: Form) -> None:
         """Goal space is named, and all indices exist."""
@@ -185,20 +190,26 @@ def bounds(own: Own, form: Form, seen: Seen) -> tuple[tuple[float, ...], tuple[f
         said_low, said_high = form.low[chosen], form.high[chosen]
         sensible = np.isfinite(said_low) & np.isfinite(said_high) & (said_high - said_low < MOST_TIMES * (high - low))
         low, high = np.where(sensible, said_low, low), np.where(sensible, said_high, high)
-    low, high = (tuple(float(f"{value:.3g}") for value in bound) for bound in (low, high))
+    unit = 10.0 ** np.floor(np.log10(np.maximum(high - low, 1e-9)) - 2)  # three digits of the extent
+    low, high = (tuple(float(f"{value:.9g}") for value in np.round(bound / unit) * unit) for bound in (low, high))
     return own.goal_low or low, own.goal_high or high
 
 
 def cells(seen: Seen, low: tuple[float, ...], high: tuple[float, ...]) -> tuple[float, ...]:
     """Cell sizes that k random steps cross about once; whole numbers have cells of 1."""
     extent = np.array(high) - low
+    if (extent <= 0).any():
+        return (1.0,) * len(extent)  # `_check_space` says what is wrong
     moved = seen.moves(LOOK_K)
     typical = np.quantile(moved, 0.9, axis=0) if len(moved) else extent / 10
     whole = (seen.points == np.round(seen.points)).all(axis=0)
     typical = np.clip(typical, extent / FINEST, extent / COARSEST)
     if typical.max() < ALIKE * typical.min():
         typical = np.full(len(extent), typical.mean())
-    return tuple(float(f"{size:.2g}") for size in np.where(whole, 1.0, typical))
+    sizes = np.where(whole, 1.0, typical)
+    while np.ceil(extent / sizes).prod() > MOST_GOAL_CELLS / 2:
+        sizes *= 1.25
+    return tuple(float(f"{size:.2g}") for size in sizes)
 
 
 def _check_sizes(own: Own, goal_dim: int) -> None:
@@ -220,7 +231,8 @@ def _check_space(own: Own) -> None:
     if (cell <= 0).any():
         raise TaskError(f"cell must be positive, got {list(cell)}")
     counts = np.ceil((high - low) / cell)
-    advice = f"try {tuple(float(f'{size:.2g}') for size in (high - low) / 20)}"
+    along = min(20, int((MOST_GOAL_CELLS / 2) ** (1 / len(low))))
+    advice = f"try {tuple(float(f'{size:.2g}') for size in (high - low) / along)}"
     if (counts <= 1).all():
         raise TaskError(f"cell = {own.cell} puts all of goal space into one cell, which tells nothing apart; {advice}")
     if counts.prod() > MOST_GOAL_CELLS:
@@ -230,7 +242,7 @@ def _check_space(own: Own) -> None:
 def task(
     make: MakeEnv,
     *,
-    name: str = "own",
+    name: str = UNNAMED,
     summary: str = "an environment of your own",
     goal: Sequence[int] | GoalFunction | None = None,
     goal_low: Sequence[float] | None = None,

@@ -29,6 +29,8 @@ GYM = "gym:"
 PLUGINS = ("gymnasium_robotics", "minigrid", "ale_py")
 """Packages whose environments are registered when they are imported."""
 
+_typed: set[str] = set()
+"""Names that the user gave, not a file."""
 _importing: contextvars.ContextVar[str | None] = contextvars.ContextVar("importing", default=None)
 
 
@@ -48,14 +50,27 @@ def find(name: str) -> Task:
     if name.startswith(GYM):
         return _gymnasium_task(name)
     module, _, attribute = name.rpartition(":")
-    if module.partition(".")[0] in (*sys.stdlib_module_names, "hrac"):  # a name in a file must not call what it likes
-        raise TaskError(f"task: {name}: tasks of your own are in modules of your own, not in {module.partition('.')[0]}")
     found = _imported(module, name)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise TaskError(f"task: {module} has no {attribute!r}; {name} must name a task, an environment's class or a maker")
         found = getattr(found, part)
+    if inspect.isfunction(found) and name not in _typed and not _in_this_folder(found):
+        raise TaskError(
+            f"task: {name} is a function of an installed package, and a run folder names it: such functions are called only "
+            "from this folder; name an environment's class or a task instead, or register it first (hrac.register)"
+        )
     return as_task(found, name)
+
+
+def trust(name: str) -> None:
+    """The user has given this name, so that what it names may be called, whatever it is."""
+    _typed.add(name)
+
+
+def _in_this_folder(function: Any) -> bool:
+    file = Path(inspect.getfile(function)).resolve()
+    return file.is_relative_to(Path.cwd().resolve()) and "site-packages" not in file.parts
 
 
 def as_task(thing: Any, name: str) -> Task:
@@ -108,8 +123,11 @@ def _gymnasium_name(env: gymnasium.Env[Any, Any]) -> str | None:
     spec = env.spec
     if spec is None or spec.additional_wrappers:
         return None
+    if spec.max_episode_steps != gymnasium.spec(spec.id).max_episode_steps:  # a limit of its own is not in the name
+        return None
+    keywords = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
     try:
-        return f"{GYM}{spec.id}" + (f"?{json.dumps(spec.kwargs, sort_keys=True)}" if spec.kwargs else "")
+        return f"{GYM}{spec.id}" + (f"?{json.dumps(keywords, sort_keys=True)}" if keywords else "")
     except TypeError:
         return None
 
@@ -134,6 +152,8 @@ def _importing_for(name: str) -> Iterator[None]:
 
 
 def _imported(module: str, name: str) -> Any:
+    if (first := module.partition(".")[0]) in (*sys.stdlib_module_names, "hrac"):
+        raise TaskError(f"task: {name}: tasks of your own are in modules of your own, not in {first}")
     here = str(Path.cwd())
     if here not in sys.path:  # a command has not put it there, unlike `python -m`
         sys.path.append(here)
@@ -154,7 +174,10 @@ def _imported(module: str, name: str) -> Any:
 
 
 def _gymnasium_task(name: str) -> Task:
-    identity, _, text = name.removeprefix(GYM).partition("?")
+    place, _, text = name.removeprefix(GYM).partition("?")
+    package, _, identity = place.rpartition(":")
+    if package:
+        _imported(package, name)
     try:
         keywords = json.loads(text) if text else {}
         if not isinstance(keywords, dict):
@@ -170,20 +193,18 @@ def _gymnasium_task(name: str) -> Task:
         except TypeError:  # it cannot be told how to reset
             return gymnasium.make_vec(identity, count, mode, **keywords)
 
-    spec = gymnasium.spec(identity.rpartition(":")[2])
-    vector = make_vector if spec.vector_entry_point is not None else None
-    said = {"summary": f"Gymnasium's {identity}"} | KNOWN.get(identity.rpartition(":")[2], {})
+    vector = make_vector if gymnasium.spec(identity).vector_entry_point is not None else None
+    said = {"summary": f"Gymnasium's {identity}"} | KNOWN.get(identity, {})
     return own.task(make, name=name, make_vector=vector, **said)
 
 
 def _maker(identity: str, keywords: dict[str, Any]) -> Callable[[], gymnasium.Env[Any, Any]]:
     """A function that makes a registered environment, whose time limit is ours to keep."""
-    known = identity.rpartition(":")[2]
     for plugin in ("", *PLUGINS):
         with contextlib.suppress(ImportError):
             if plugin:
                 importlib.import_module(plugin)
-        if known in gymnasium.registry or ":" in identity:
+        if identity in gymnasium.registry:
             break
     else:
         advice = "import its package by gym:PACKAGE:ID, or install it"

@@ -140,6 +140,7 @@ def _cell(task: str, method: str, settings: Mapping[str, Any], common: Mapping[s
         raise ConfigError(f"{both[0]}: given twice, once for all cells and once with values to vary")
     if task in tasks.TASKS and task not in tasks.BUILT_IN_NAMES:
         raise ConfigError(f"task: {task!r} is known in this process only, but cells are trained in others")
+    references.trust(task)
     config = tasks.resolve(configs.replace(tasks.config_for(task, method, preset), dict(common) | dict(settings)))
     tasks.make_env(config)
     checked = {name: configs.value_of(config, name) for name in settings}

@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ from hrac.envs.layout import LayoutError
 from hrac.envs.look import TaskError
 from hrac.envs.mazes import MAZES
 from hrac.experiments import check, methods, references
+from hrac.experiments.own import UNNAMED
 from hrac.experiments.task import FAST, POINT_MAZE, TWO_TD3, Task
 from hrac.spaces import Box
 from hrac.worlds.host import closing
@@ -156,16 +159,23 @@ def find(name: str) -> Task:
 def name_of(thing: Any) -> str:
     """The name of a task, an environment or what makes one. It is known by it in this process, and in others if it can be."""
     reference = references.reference_of(thing)
-    if isinstance(thing, Task) and (reference is None or TASKS.get(thing.name) is thing):
+    unnamed = isinstance(thing, Task) and thing.name == UNNAMED
+    if isinstance(thing, Task) and not unnamed and (reference is None or TASKS.get(thing.name) is thing):
         register(thing)
         return thing.name
     if isinstance(thing, gymnasium.Env):
         if reference is None:
             raise TaskError("task: this environment cannot be made again by its id; give a function that makes it")
         return reference
-    name = reference or str(getattr(thing, "__name__", type(thing).__name__))
+    name = reference or _free_name(thing)
     GIVEN[name] = references.as_task(thing, name)
     return name
+
+
+def _free_name(thing: Any) -> str:
+    """A name that no other task has, for what no other process can find."""
+    plain = re.sub(r"\W+", "", getattr(thing, "__name__", type(thing).__name__)) or UNNAMED
+    return next(name for number in itertools.count(1) if (name := f"{plain}-{number}") not in TASKS | GIVEN)
 
 
 def resolve(config: Config) -> Config:
@@ -214,7 +224,8 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
     threads = config.training.env_threads
     if threads is not None and not isinstance(world, HostTask):
         raise ConfigError(f"training.env_threads must be None on {config.task}, which is stepped on the device, got {threads}")
-    targets = env.context_dim == len(env.position_low)
+    view = getattr(world, "view", None)
+    targets = env.context_dim == len(env.position_low) and (view is None or view.goal is None)
     if (chance := config.manager.target_chance) > 0 and not targets:
         raise ConfigError(f"manager.target_chance must be 0 on {config.task}, which shows no target, got {chance:g}")
     if config.manager.subgoals == "task" and not targets:

@@ -5,7 +5,7 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -41,6 +41,7 @@ class Translation:
     manager_only: Indices
     action_low: Bound | None
     action_high: Bound | None
+    action_type: Literal["float16", "float32", "float64"]
     first_choice: int
 
 
@@ -210,6 +211,14 @@ class Policy:
             return self.view.act(action, self.setup.actions)
         return action if box else int(action)
 
+    def _translated(self, view: View, observation: Any) -> NDArray[np.float64]:
+        if view.goal is None and not isinstance(observation, dict):
+            raise ValueError(f"observation must be a dictionary of a goal environment, got {type(observation).__name__}")
+        try:
+            return np.concatenate(view.read(observation))
+        except IndexError as error:
+            raise ValueError(f"observation has too few numbers: {error}") from None
+
     def _read(self, observation: Any) -> NDArray[np.float32]:
         """An observation as the networks see it; raises `ValueError`."""
         keys = {"observation", "desired_goal"} | ({"achieved_goal"} if self.view else set())
@@ -217,7 +226,7 @@ class Policy:
         if dictionary and (missing := keys - observation.keys()):
             raise ValueError(f"observation has no {', '.join(sorted(missing))}")
         if self.view is not None:
-            observation = np.concatenate(self.view.read(observation))
+            observation = self._translated(self.view, observation)
         elif dictionary:
             observation = np.concatenate([observation["observation"], observation["desired_goal"]])
         context, size = self.setup.space.context, self.setup.obs_dim

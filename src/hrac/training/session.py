@@ -54,8 +54,9 @@ def train(
     """
     if resume:
         _require_checkpoint(folder, config)
-    with contextlib.closing(display), interruptible() as interrupted:
+    with contextlib.closing(display), interruptible() as interrupted, contextlib.ExitStack() as stack:
         training = Training(config, task)
+        stack.callback(getattr(training.world, "close", lambda: None))
         rounds = 2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1
         deadline = Deadline(minutes, training, interrupted, rounds)
         fresh = not (resume and (folder / CHECKPOINT).exists())

@@ -199,6 +199,11 @@ class HostWorld:
         with self._naming_the_seed(episodes):
             return evaluate(self._evaluation, on_host(actors), seeds, self.setup, self.config.training.env_threads)
 
+    def close(self) -> None:
+        """The copies are not needed any more."""
+        for source in (self.env, self.task):
+            getattr(source, "close", lambda: None)()
+
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays."""
         if not self.exact:
