@@ -1,5 +1,6 @@
 """Small environments for the tests of tasks of one's own. Tests name them as a user would: `own_worlds:Walk`."""
 
+import multiprocessing
 import time
 
 import gymnasium as gym
@@ -57,13 +58,13 @@ class Falls(Walk):
 
 
 class Slow(Walk):
-    """Its second reset takes a minute."""
+    """Its second reset takes a minute, in a process of its own."""
 
     begun = 0
 
     def reset(self, *, seed=None, options=None):
         self.begun += 1
-        if self.begun > 1:
+        if self.begun > 1 and multiprocessing.parent_process() is not None:
             time.sleep(60.0)
         return super().reset(seed=seed, options=options)
 

@@ -91,6 +91,8 @@ class Own:
     time_limit: int | None = None
     pool: list[Any] = dataclasses.field(default_factory=list)
     """Environments that are not in use."""
+    probes: dict[Any, Probe] = dataclasses.field(default_factory=dict)
+    """What one step told, by the goal."""
     looks: dict[Any, Seen] = dataclasses.field(default_factory=dict)
     """What was measured, by the goal and the time limit."""
 
@@ -102,9 +104,11 @@ class Own:
 
     def probe(self) -> tuple[Form, Probe]:
         """The form of the environment and of goal space, from one step of it."""
-        form = self.form()
+        form, key = self.form(), (self.goal, self.manager_only)
         self._check_goal(form)
-        return form, first_step(self.pool[0], form, self._view(form))
+        if key not in self.probes:
+            self.probes[key] = first_step(self.pool[0], form, self._view(form))
+        return form, self.probes[key]
 
     def seen(self, form: Form, limit: int) -> Seen:
         """What random actions do."""
