@@ -416,8 +416,6 @@ OTHERS = {
     "PointMaze_UMaze-v3": "point-umaze",
     "FetchReach-v4": "fetch-reach",
     "FrozenLake-v1, is_slippery false": "frozen-lake",
-    "FrozenLake-v1": "frozen-lake-slippery",
-    "Reacher-v5": "reacher",
 }
 """Environments of other packages, and their folders."""
 
