@@ -61,7 +61,7 @@ class OneByOne:
     """Copies in this process. They come from a pool and go back to it, because making one can take long."""
 
     def __init__(self, make: MakeEnv, pool: list[gymnasium.Env[Any, Any]], count: int) -> None:
-        self._pool, self._busy = pool, False
+        self._pool = pool
         self._envs = [pool.pop() if pool else make() for _ in range(count)]
 
     def reset(self, rows: Rows, seeds: Sequence[int] | None) -> list[Any]:

@@ -199,7 +199,7 @@ def _gymnasium_task(name: str) -> Task:
 
 
 def _maker(identity: str, keywords: dict[str, Any]) -> Callable[[], gymnasium.Env[Any, Any]]:
-    """A function that makes a registered environment, whose time limit is ours to keep."""
+    """A function that makes a registered environment; raises `TaskError` if none has this id."""
     for plugin in ("", *PLUGINS):
         with contextlib.suppress(ImportError):
             if plugin:
