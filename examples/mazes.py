@@ -41,8 +41,8 @@ def draw_targets(axis, maze):
     draw_ant(axis, *maze.starts[0])
 
 
-figure = Figure(figsize=(11.0, 6.4), layout="constrained")
-for axis, (name, row) in zip(figure.subplots(2, 4).ravel(), MAZES.items(), strict=True):
+figure = Figure(figsize=(13.0, 6.2), layout="constrained")
+for axis, (name, row) in zip(figure.subplots(2, 5).ravel(), MAZES.items(), strict=True):
     maze = AntMaze(**row.fields)
     sketch = maze.sketch()
     draw_map(axis, sketch._replace(discs=()))

@@ -20,7 +20,8 @@ from hrac.experiments import tasks
 from hrac.folder.progress import Silent
 
 ANTS = {name: AntMaze(**row.fields) for name, row in MAZES.items()}
-POINTS = {name: PointMaze(**row.fields) for name, row in MAZES.items()}
+POINTS = {name: PointMaze(**row.fields) for name, row in MAZES.items() if "point" in row.agents}
+FIXED = {name: maze for name, maze in ANTS.items() if not maze.blocks}
 every_maze = pytest.mark.parametrize("maze", ANTS.values(), ids=ANTS)
 
 MAPS = {  # blocks, free blocks, lowest and highest place, steps
@@ -32,6 +33,8 @@ MAPS = {  # blocks, free blocks, lowest and highest place, steps
     "four-rooms": (2, 68, (-3, -3), (15, 15), 1000),
     "medium": (4, 26, (-2, -2), (22, 22), 1000),
     "large": (4, 46, (-2, -2), (38, 26), 1000),
+    "push": (8, 6, (-12, -4), (12, 20), 500),
+    "fall": (8, 8, (-4, -4), (12, 28), 500),
 }
 MEDIUM = [((0, 0), (20, 20)), ((0, 20), (20, 0)), ((8, 16), (4, 12)), ((16, 20), (0, 20)), ((20, 4), (0, 0))]
 LARGE = [((0, 0), (36, 24)), ((12, 16), (0, 24)), ((12, 24), (36, 0)), ((28, 8), (12, 16)), ((0, 0), (12, 16))]
@@ -44,18 +47,22 @@ EVALUATED = {
     "four-rooms": [(14, 14)],
     "medium": [target for _, target in MEDIUM],
     "large": [target for _, target in LARGE],
+    "push": [(0, 19)],
+    "fall": [(0, 27)],
 }
 
 
 @pytest.mark.parametrize("name", MAZES)
 def test_the_maps_have_the_sizes_of_their_sources(name):
-    for maze in (ANTS[name], POINTS[name]):
+    mazes = [agent[name] for agent in (ANTS, POINTS) if name in agent]
+    for maze in mazes:
         assert (maze.block_size, len(maze.free), *maze.bounds, maze.time_limit) == MAPS[name]
-    common = [field.name for field in dataclasses.fields(BlockMaze)]
-    assert all(getattr(ANTS[name], field) == getattr(POINTS[name], field) for field in common)
+        for field in dataclasses.fields(BlockMaze):
+            assert getattr(maze, field.name) == getattr(ANTS[name], field.name)
+    assert len(mazes) == (1 if ANTS[name].blocks else 2)  # a point pushes nothing
 
 
-@every_maze
+@pytest.mark.parametrize("maze", FIXED.values(), ids=FIXED)
 def test_starts_are_free_and_everything_can_be_reached(maze):
     starts = [start for start, _ in maze.pairs] or maze.starts
     assert not maze.in_wall(np.asarray(starts, float)).any()
@@ -70,7 +77,7 @@ def test_agents_are_evaluated_on_the_sources_targets(name):
     assert discs == set(EVALUATED[name])
     batch, targets = evaluated.batch(60), np.array(sorted(discs))
     batch.reset()
-    near = np.abs(batch.targets[:, None] - targets).max(axis=2)  # (copies, targets)
+    near = np.abs(batch.targets[:, None, :2] - targets).max(axis=2)  # (copies, targets)
     assert (near.min(axis=1) <= (1.0 if evaluated.pairs else 0.0)).all()
     assert set(near.argmin(axis=1)) == set(range(len(targets)))
 
@@ -92,6 +99,8 @@ def test_agents_are_evaluated_on_the_sources_targets(name):
         ("medium", (20.3, 20.39), (20.0, 20.0), 1.0),
         ("large", (36.0, 24.51), (36.0, 24.0), 0.0),
         ("large", (36.0, 24.49), (36.0, 24.0), 1.0),
+        ("push", (3.0, 15.0), (0.0, 19.0), -5.0),
+        ("fall", (2.0, 24.0, 10.5), (0.0, 27.0, 4.5), -7.0),
     ],
 )
 def test_rewards_are_those_of_the_sources(name, place, target, reward):
@@ -189,7 +198,8 @@ def test_the_bottleneck_is_a_passage_of_one_point_six_at_the_bend():
     assert maze.in_wall(np.array(walls)).all()
     assert not maze.in_wall(np.array(free)).any()
     assert len(maze.walls) == 20  # as in the source: 18 blocks and two more
-    assert maze.walls[-2:] == (((13.7, 8.0, 2.0), (pytest.approx(1.7), 1.0, 2.0)), ((18.5, 8.0, 2.0), (1.5, 1.0, 2.0)))
+    assert [wall.centre for wall in maze.walls[-2:]] == [(13.7, 8.0, 2.0), (18.5, 8.0, 2.0)]
+    assert [wall.half_size for wall in maze.walls[-2:]] == [(pytest.approx(1.7), 1.0, 2.0), (1.5, 1.0, 2.0)]
     cells = maze.cells.tolist()
     assert [16, 8] in cells
     assert not {(13, 8), (14, 8), (15, 8), (17, 8), (18, 8), (19, 8)} & set(map(tuple, cells))
@@ -242,6 +252,9 @@ def test_every_map_is_drawn(maze):
 def test_ants_and_points_are_tasks():
     for name, row in MAZES.items():
         for agent, mazes in (("ant", ANTS), ("point", POINTS)):
+            if agent not in row.agents:
+                assert f"{agent}-{name}" not in tasks.TASKS
+                continue
             config = tasks.config_for(f"{agent}-{name}")
             assert tasks.make_env(config) == mazes[name]
             assert config.manager.reward_scale == (0.1 if row.dense else 1.0)

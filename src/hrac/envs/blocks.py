@@ -98,6 +98,9 @@ class BlockMaze:
     time_limit: int = 500
     """Steps after which an episode is truncated."""
 
+    symbols: ClassVar[str] = "A"
+    """Symbols of the layout beside `#` and `.`."""
+
     speed: ClassVar[float]
     """Distance that an agent can cover per step, on average over ten steps: for oracles."""
 
@@ -139,7 +142,7 @@ class BlockMaze:
     @cached_property
     def grid(self) -> np.ndarray:
         """The map's characters (rows, columns)."""
-        return layouts.read(self.layout, "A")
+        return layouts.read(self.layout, self.symbols)
 
     @cached_property
     def starts(self) -> Numbers:

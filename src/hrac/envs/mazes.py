@@ -15,6 +15,10 @@ class Row(NamedTuple):
     summary: str
     fields: dict[str, Any]
     """Those of `BlockMaze`. None of what the map, the reward and the ends depend on is left to the defaults of an agent."""
+    agents: tuple[str, ...] = ("ant", "point")
+    """Those that can do it: a point cannot push, nor fall."""
+    settings: dict[str, Any] = {}  # noqa: RUF012  a NamedTuple's default
+    """Settings of training in which it differs from Ant Maze."""
 
     @property
     def dense(self) -> bool:
@@ -72,6 +76,24 @@ LARGE = """\
 """
 
 
+PUSH = """\
+#####
+#.A##
+#.M.#
+##.##
+#####
+"""
+
+FALL = """\
+####
+#A.#
+#.M#
+#~~#
+#..#
+####
+"""
+
+
 def _pairs(block_size: float, *blocks: tuple[tuple[int, int], tuple[int, int]]) -> tuple[Any, ...]:
     """Pairs of (row, column) as pairs of (x, y), for a layout with its first start in row 1 and column 1."""
     return tuple(tuple(((column - 1) * block_size, (row - 1) * block_size) for row, column in pair) for pair in blocks)
@@ -81,6 +103,7 @@ _BIG = {"block_size": 8.0, "reward": "steps", "success_radius": 5.0}
 _BIG_U = _BIG | {"layout": blocks.U, "evaluation_target": (0.0, 16.0)}
 _OGBENCH = {"block_size": 4.0, "reward": "sparse", "success_radius": 0.5, "time_limit": 1000}
 _OGBENCH |= {"pair_noise": 1.0, "ends_on_success": True}
+_HIRO = {"block_size": 8.0, "reward": "distance", "success_radius": 5.0, "time_limit": 500}
 
 MAZES = {
     "u-small": Row(
@@ -149,6 +172,17 @@ MAZES = {
             "layout": LARGE,
             "pairs": _pairs(4.0, ((1, 1), (7, 10)), ((5, 4), (7, 1)), ((7, 4), (1, 10)), ((3, 8), (5, 4)), ((1, 1), (5, 4))),
         },
+    ),
+    "push": Row(
+        "a maze whose way is blocked by a box: walk around and push it aside; dense reward, success within 5 of (0, 19)",
+        _HIRO | {"layout": PUSH, "slides": "xy", "target": (0.0, 19.0)},
+        ("ant",),
+    ),
+    "fall": Row(
+        "a maze with a chasm: push the box into it and walk over; dense reward, success within 5 of (0, 27, 4.5)",
+        _HIRO | {"layout": FALL, "slides": "yz", "target": (0.0, 27.0), "target_height": 4.5},
+        ("ant",),
+        {"manager.subgoal_range": (10.0, 10.0, 0.5), "manager.noise_sigma": (1.0, 1.0, 0.05)},
     ),
 }
 """By name, without the agent: `ant-w` is an ant in "w", `point-w` a point."""

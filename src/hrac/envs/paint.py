@@ -98,6 +98,7 @@ def paint(sketch: Sketch, width: int, height: int, margin: float = 0.0) -> Canva
     """A canvas with a map, and a margin around it that is a share of its width."""
     canvas = Canvas(sketch, width, height, margin)
     canvas.image[:] = palette.FLOOR
+    canvas.fill(sketch.chasms, palette.CHASM)
     for x, y, radius in sketch.discs:
         canvas.disc((x, y), radius, palette.TARGET, alpha=0.35)
         canvas.disc((x, y), DOT_PIXELS / canvas.scale, palette.TARGET)
@@ -105,6 +106,8 @@ def paint(sketch: Sketch, width: int, height: int, margin: float = 0.0) -> Canva
         if letter in MARKS:
             canvas.fill([Rectangle(x - 0.5, y - 0.5, 1.0, 1.0)], MARKS[letter])
     canvas.fill(sketch.walls, palette.WALL)
+    for block in sketch.blocks:
+        canvas.fill([block], palette.BLOCK)
     for x, y, dx, dy in sketch.arrows:
         canvas.fill([Rectangle(x - 0.5, y - 0.5, 1.0, 1.0)], palette.DOOR)
         tip = (x + 0.3 * dx, y + 0.3 * dy)

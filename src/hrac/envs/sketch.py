@@ -75,6 +75,11 @@ class Sketch(NamedTuple):
     downward: bool = False
     """Whether y grows downward, as rows do."""
     arrows: tuple[Arrow, ...] = ()
+    chasms: tuple[Rectangle, ...] = ()
+    blocks: tuple[Rectangle, ...] = ()
+    """Boxes that can be pushed."""
+    floor: float = 0.0
+    """The height at which the agent walks, for pictures in space."""
 
     def place(self, positions: Places) -> NDArray[np.float64]:
         """Positions of goal space in drawing coordinates (..., 2)."""

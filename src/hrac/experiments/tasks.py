@@ -43,18 +43,18 @@ def _ant_gather(**changes: Any) -> HostTask:
 
 
 def _mazes() -> Iterator[Task]:
-    """The ant, and the point, in each of `MAZES`. The settings are those for Ant Maze, and for the point in it."""
+    """The agents in each of `MAZES`. The settings are those for Ant Maze, and for the point in it."""
     for agent, maker, fields, settings, presets in (
         ("ant", _ant_maze, ("time_limit", "sigma"), TWO_TD3, {"paper": {}, "fast": FAST}),
         ("point", point.PointMaze, ("time_limit",), POINT_MAZE, {"paper": {}}),
     ):
-        for name, row in MAZES.items():
+        for name, row in ((name, row) for name, row in MAZES.items() if agent in row.agents):
             yield Task(
                 f"{agent}-{name}",
                 f"{WHO[agent]} in {row.summary}",
                 functools.partial(_made, maker, row.fields),
                 fields,
-                settings | {"manager.reward_scale": 0.1 if row.dense else 1.0},
+                settings | {"manager.reward_scale": 0.1 if row.dense else 1.0} | row.settings,
                 presets,
             )
 

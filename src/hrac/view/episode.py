@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -27,6 +28,9 @@ POINTS = 80
 """Points of the heatmap along a side."""
 
 WALL = palette.rgba(palette.WALL)
+WALLS: dict[str, Any] = {"facecolor": WALL, "edgecolor": WALL, "linewidth": 0.2}
+CHASMS: dict[str, Any] = {"facecolor": "none", "edgecolor": palette.rgba(palette.CHASM), "linewidth": 0.0, "hatch": "////"}
+BLOCKS: dict[str, Any] = {"facecolor": palette.rgba(palette.BLOCK), "edgecolor": WALL, "linewidth": 0.6}
 PATH = "#202020"
 SUBGOAL = palette.rgba(palette.SUBGOAL)
 THINGS = {"apple": ("o", palette.rgba(palette.APPLE)), "bomb": ("X", PATH)}
@@ -92,9 +96,10 @@ def draw_step(axis: Axes, policy: Policy, episode: Episode, sketch: Sketch, step
 
 
 def draw_map(axis: Axes, sketch: Sketch) -> None:
-    """Walls, one-way doors, marks, targets and things."""
-    walls = [Rectangle((x, y), width, height) for x, y, width, height in sketch.walls]
-    axis.add_collection(PatchCollection(walls, facecolor=WALL, edgecolor=WALL, linewidth=0.2))
+    """Walls, chasms, blocks, one-way doors, marks, targets and things."""
+    for boxes, style in ((sketch.walls, WALLS), (sketch.chasms, CHASMS), (sketch.blocks, BLOCKS)):
+        patches = [Rectangle((x, y), width, height) for x, y, width, height in boxes]
+        axis.add_collection(PatchCollection(patches, **style))
     for letter, x, y in sketch.marks:
         if letter != "A":
             axis.text(x, y, letter, ha="center", va="center", fontsize=9, fontweight="bold")

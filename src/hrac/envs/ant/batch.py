@@ -10,7 +10,7 @@ from mujoco.batch import Batch
 from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs.ant import body
-from hrac.envs.ant.body import Wall
+from hrac.envs.ant.body import Block, Wall
 from hrac.envs.base import BatchStep, SimulationError, checked_seeds, rows_of
 from hrac.envs.sketch import Sketch
 from hrac.spaces import Actions, Box
@@ -32,6 +32,11 @@ class Definition(Protocol):
     @property
     def walls(self) -> Sequence[Wall]:
         """The walls around the ant."""
+        ...
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """The blocks that the ant can push."""
         ...
 
     @property
@@ -73,11 +78,14 @@ class AntBatch(ABC):
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, or None for one per core, got {threads}")
         self.num_envs, self.time_limit, self.sigma = num_envs, definition.time_limit, definition.sigma
-        self.model = body.model(definition.walls)
+        self.model = body.model(definition.walls, definition.blocks)
         self.obs_dim = body.QPOS + body.QVEL + extras + 1
         self._asked_threads = threads
         self.physics = Batch(self.model, num_envs, threads or 0)
-        self.qpos, self.qvel, self._ctrl = (self.physics.bind(name) for name in ("qpos", "qvel", "ctrl"))
+        qpos, qvel, self._ctrl = (self.physics.bind(name) for name in ("qpos", "qvel", "ctrl"))
+        self.qpos, self.qvel = qpos[:, : body.QPOS], qvel[:, : body.QVEL]
+        self.slid = qpos[:, body.QPOS :]
+        """How far the blocks have slid along their axes (copies, axes of all blocks)."""
         self.everyone: Ids = np.arange(num_envs)
         self.seeds: Ids = np.arange(num_envs)
         self.episodes: Ids = np.full(num_envs, -1)
@@ -91,9 +99,14 @@ class AntBatch(ABC):
         return self.physics.nthread
 
     @property
+    def goal_dim(self) -> int:
+        """Numbers in a position: 2, or 3 where goals have a height."""
+        return len(self.position_low)
+
+    @property
     def positions(self) -> Numbers:
-        """Positions of the torsos (copies, 2)."""
-        return self.qpos[:, :2].copy()
+        """Positions of the torsos (copies, coordinates of goal space)."""
+        return self.qpos[:, : self.goal_dim].copy()
 
     @property
     def context(self) -> Numbers:
@@ -113,7 +126,7 @@ class AntBatch(ABC):
         self.physics.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         for i in rows:
             rng = np.random.default_rng((self.seeds[i], self.episodes[i]))
-            self.qpos[i] = self.model.qpos0 + rng.uniform(-0.1, 0.1, body.QPOS)
+            self.qpos[i] = self.model.qpos0[: body.QPOS] + rng.uniform(-0.1, 0.1, body.QPOS)
             self.qvel[i] = 0.1 * rng.standard_normal(body.QVEL)
             self._begin(int(i), rng)
             self.noise[i] = rng.standard_normal(self.noise[i].shape)

@@ -4,9 +4,9 @@ The body tree, joints and masses are Gymnasium's; the time step, the motors and 
 tasks. With these changes it moves, on MuJoCo 4.0, bit for bit like the published environments.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mujoco
 from jaxtyping import Bool, Float
@@ -27,6 +27,8 @@ SPEED = 0.2
 
 _SOLREF = [0.02, 1.0]
 _SOLIMP = [0.8, 0.8, 0.01, 0.5, 2.0]
+_SOLIMP_WITH_BLOCKS = [0.995, 0.995, 0.01, 0.5, 2.0]
+"""Harder contacts, as in the source of Push and Fall."""
 MAX_PIXELS = 2048
 
 
@@ -35,6 +37,18 @@ class Wall(NamedTuple):
 
     centre: tuple[float, float, float]
     half_size: tuple[float, float, float]
+    is_floor: bool = False
+    """Whether it is there to be walked on. Only its colour depends on it."""
+
+
+class Block(NamedTuple):
+    """A box that ants can push: its centre and its half sizes at the start, and how it moves."""
+
+    centre: tuple[float, float, float]
+    half_size: tuple[float, float, float]
+    mass: float
+    slides: dict[str, tuple[float, float] | None]
+    """The axes along which it slides ("x", "y", "z"), and how far down and up each; None for any distance."""
 
 
 def fallen(obs: Float[AnyArray, "*n obs"]) -> Bool[AnyArray, "*n"]:
@@ -46,33 +60,60 @@ def fallen(obs: Float[AnyArray, "*n obs"]) -> Bool[AnyArray, "*n"]:
     return 1 - 2 * (obs[..., 4] ** 2 + obs[..., 5] ** 2) < 0
 
 
-def model(walls: Iterable[Wall]) -> mujoco.MjModel:
-    """The compiled ant between walls."""
+def model(walls: Iterable[Wall], blocks: Sequence[Block] = ()) -> mujoco.MjModel:
+    """The compiled ant between walls and blocks. The blocks' places come after the ant's in `qpos` and `qvel`."""
     spec = mujoco.MjSpec.from_file(str(resources.files("gymnasium") / "envs/mujoco/assets/ant.xml"))
     spec.option.timestep = TIME_STEP
+    solimp = _SOLIMP_WITH_BLOCKS if blocks else _SOLIMP
     for geom in spec.geoms:
-        geom.solref, geom.solimp = _SOLREF, _SOLIMP
+        geom.solref, geom.solimp = _SOLREF, solimp
     for motor in spec.actuators:
         motor.gear = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         motor.ctrlrange = [-MAX_TORQUE, MAX_TORQUE]
     for number, wall in enumerate(walls):
-        spec.worldbody.add_geom(
-            name=f"wall_{number}",
-            type=mujoco.mjtGeom.mjGEOM_BOX,
-            pos=wall.centre,
-            size=wall.half_size,
-            friction=[1.0, 0.5, 0.5],
-            margin=0.01,
-            condim=3,
-            contype=1,
-            conaffinity=1,
-            solref=_SOLREF,
-            solimp=_SOLIMP,
-            rgba=rgba(palette.WALL),
-        )
+        colour = rgba(palette.FLOOR if wall.is_floor else palette.WALL)
+        _add_box(spec.worldbody, f"wall_{number}", wall.half_size, solimp, pos=wall.centre, rgba=colour)
         _extend_floor(spec.geom("floor"), wall)
+    for number, block in enumerate(blocks):
+        _add_block(spec.worldbody, f"block_{number}", block, solimp)
     _colour(spec)
     return spec.compile()
+
+
+def _add_box(
+    parent: mujoco.MjsBody, name: str, half_size: tuple[float, float, float], solimp: list[float], **more: Any
+) -> None:
+    """A box that everything collides with."""
+    parent.add_geom(
+        name=name,
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=half_size,
+        friction=[1.0, 0.5, 0.5],
+        margin=0.01,
+        condim=3,
+        contype=1,
+        conaffinity=1,
+        solref=_SOLREF,
+        solimp=solimp,
+        **more,
+    )
+
+
+def _add_block(world: mujoco.MjsBody, name: str, block: Block, solimp: list[float]) -> None:
+    """A body with a joint for each axis along which it slides, without friction of its own."""
+    box = world.add_body(name=name, pos=block.centre)
+    _add_box(box, name, block.half_size, solimp, mass=block.mass, rgba=rgba(palette.BLOCK))
+    for axis, travel in block.slides.items():
+        box.add_joint(
+            name=f"{name}_{axis}",
+            type=mujoco.mjtJoint.mjJNT_SLIDE,
+            axis=[float(axis == each) for each in "xyz"],
+            limited=mujoco.mjtLimited.mjLIMITED_FALSE if travel is None else mujoco.mjtLimited.mjLIMITED_TRUE,
+            range=[0.0, 0.0] if travel is None else travel,
+            margin=0.01,
+            armature=0.0,
+            damping=0.0,
+        )
 
 
 def _extend_floor(floor: mujoco.MjsGeom, wall: Wall) -> None:
@@ -96,7 +137,7 @@ def _colour(spec: mujoco.MjSpec) -> None:
     for geom in spec.geoms:
         if geom.name == "floor":
             geom.rgba = [1.0, 1.0, 1.0, 1.0]
-        elif not geom.name.startswith("wall_"):
+        elif not geom.name.startswith(("wall_", "block_")):
             geom.rgba = rgba(palette.AGENT)
     for light in spec.lights:
         light.pos, light.dir = [0.0, 0.0, 10.0], [-0.3, 0.4, -1.0]

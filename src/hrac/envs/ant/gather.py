@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hrac.envs import geodesic
 from hrac.envs.ant import body
 from hrac.envs.ant.batch import AntBatch, Ids, Numbers
-from hrac.envs.ant.body import Wall
+from hrac.envs.ant.body import Block, Wall
 from hrac.envs.sketch import Rectangle, Sketch, Thing
 
 APPLE, BOMB = 0, 1
@@ -25,6 +25,9 @@ class AntGather:
 
     ends_on_success: ClassVar[bool] = False
     """An episode terminates when everything is collected, bombs too, which is not a success."""
+
+    blocks: ClassVar[tuple[Block, ...]] = ()
+    """None can be pushed."""
 
     apples: int = 8
     """Apples at the start of an episode."""

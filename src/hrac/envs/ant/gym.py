@@ -61,7 +61,8 @@ class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Start an episode."""
         super().reset(seed=seed)
         check_options(options, self.options)
-        choice = None if options is None or "target" not in options else checked_targets(options["target"], ((2,),))
+        shapes = ((self.batch.goal_dim,),)
+        choice = None if options is None or "target" not in options else checked_targets(options["target"], shapes)
         if seed is None and not self._seeded:
             seed = int(self.np_random.integers(2**63 - 1))
         self._seeded = True
@@ -157,7 +158,7 @@ class AntGatherEnv(AntEnv):
 def _for_goals(rule: Callable[[Numbers, Numbers], NDArray[Any]], achieved_goal: ArrayLike, desired_goal: ArrayLike) -> Any:
     """A rule for rows of positions and targets, applied to one pair (returns a plain number) or to any array of pairs."""
     achieved, desired = np.broadcast_arrays(np.asarray(achieved_goal, np.float64), np.asarray(desired_goal, np.float64))
-    result = rule(achieved.reshape(-1, 2), desired.reshape(-1, 2)).reshape(achieved.shape[:-1])
+    result = rule(*(goals.reshape(-1, goals.shape[-1]) for goals in (achieved, desired))).reshape(achieved.shape[:-1])
     return result.item() if result.ndim == 0 else result
 
 
@@ -173,7 +174,7 @@ def changed(definition: Any, changes: dict[str, Any]) -> Any:
 def spaces_of(batch: AntBatch) -> tuple[spaces.Space[Any], Any]:
     """The observation space and the action space of one copy."""
     low, high = (np.array(bound, np.float32) for bound in batch.actions)
-    obs, position = (spaces.Box(-np.inf, np.inf, (size,), np.float64) for size in (batch.obs_dim, 2))
+    obs, position = (spaces.Box(-np.inf, np.inf, (size,), np.float64) for size in (batch.obs_dim, batch.goal_dim))
     if batch.context_dim == 0:
         return obs, spaces.Box(low, high)
     goals = {"observation": obs, "achieved_goal": position, "desired_goal": position}
@@ -184,7 +185,7 @@ def packed(batch: AntBatch, obs: Numbers, rows: NDArray[np.int64]) -> Observatio
     """Observations of some copies in the form of their space."""
     if batch.context_dim == 0:
         return obs
-    return {"observation": obs, "achieved_goal": obs[:, :2].copy(), "desired_goal": batch.context[rows]}
+    return {"observation": obs, "achieved_goal": obs[:, : batch.goal_dim].copy(), "desired_goal": batch.context[rows]}
 
 
 def checked_targets(target: Any, shapes: tuple[tuple[int, ...], ...]) -> Numbers:

@@ -17,7 +17,7 @@ from hrac.envs.sketch import Sketch
 from hrac.errors import HracError
 
 _MAX_GEOMS = 2000
-_SPHERE, _CYLINDER = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CYLINDER
+_SPHERE, _CYLINDER, _BOX = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CYLINDER, mujoco.mjtGeom.mjGEOM_BOX
 
 
 class RenderingUnavailableError(HracError, RuntimeError):
@@ -76,16 +76,19 @@ class Renderer:
         return camera
 
     def _decorate(self, sketch: Sketch, subgoal: NDArray[np.float64] | None) -> None:
+        ground = sketch.floor + 0.02
+        for x, y, width, height in sketch.chasms:
+            self._put(_BOX, (x + width / 2, y + height / 2), (width / 2, height / 2, 0.01), rgba(palette.CHASM), 0.01)
         for x, y, radius in sketch.discs:
-            self._put(_CYLINDER, (x, y), (radius, 0.01, 0.0), rgba(palette.TARGET, 0.35))
-            self._put(_CYLINDER, (x, y), (0.4, 0.03, 0.0), rgba(palette.TARGET))
+            self._put(_CYLINDER, (x, y), (radius, 0.01, 0.0), rgba(palette.TARGET, 0.35), ground)
+            self._put(_CYLINDER, (x, y), (0.4, 0.03, 0.0), rgba(palette.TARGET), ground)
         for x, y, kind in sketch.things:
-            self._put(_SPHERE, (x, y), (THING_RADIUS,) * 3, rgba(THINGS[kind]), z=THING_RADIUS)
+            self._put(_SPHERE, (x, y), (THING_RADIUS,) * 3, rgba(THINGS[kind]), THING_RADIUS)
         if subgoal is not None:
-            self._put(_CYLINDER, subgoal, (0.06, 0.5, 0.0), rgba(palette.SUBGOAL), z=0.5)
-            self._put(_SPHERE, subgoal, (0.35, 0.35, 0.35), rgba(palette.SUBGOAL), z=1.1)
+            self._put(_CYLINDER, subgoal, (0.06, 0.5, 0.0), rgba(palette.SUBGOAL), sketch.floor + 0.5)
+            self._put(_SPHERE, subgoal, (0.35, 0.35, 0.35), rgba(palette.SUBGOAL), sketch.floor + 1.1)
 
-    def _put(self, shape: mujoco.mjtGeom, point: Any, size: Any, colour: Any, z: float = 0.02) -> None:
+    def _put(self, shape: mujoco.mjtGeom, point: Any, size: Any, colour: Any, z: float) -> None:
         if self._visible.ngeom >= _MAX_GEOMS:
             return
         geom = self._visible.geoms[self._visible.ngeom]

@@ -71,11 +71,12 @@ class AntVectorEnv(VectorEnv[Observation, NDArray[np.float32], NDArray[Any]]):
         mask = _checked_mask(options.get("reset_mask", np.ones(self.num_envs, bool)), self.num_envs)
         rows, targets = np.flatnonzero(mask), None
         if "target" in options:
-            targets = checked_targets(options["target"], ((2,), (self.num_envs, 2)))
+            goal_dim = self.batch.goal_dim
+            targets = checked_targets(options["target"], ((goal_dim,), (self.num_envs, goal_dim)))
         self._reset(rows, seed)
         self._ended[rows] = False
         if targets is not None and isinstance(self.batch, MazeBatch):
-            self.batch.targets[rows] = np.broadcast_to(targets, (self.num_envs, 2))[rows]
+            self.batch.targets[rows] = np.broadcast_to(targets, self.batch.targets.shape)[rows]
         everyone = self.batch.everyone
         return packed(self.batch, self.batch.observe(), everyone), _masked(self.batch.info(rows), rows, self.num_envs)
 

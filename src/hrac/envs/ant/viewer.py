@@ -36,7 +36,7 @@ class Viewer:
             raise gymnasium.error.ResetNeeded("call reset() before render()")
         if self._renderer is None:
             self._renderer = self._make()
-        shown = None if subgoal is None else np.asarray(subgoal, np.float64)
+        shown = None if subgoal is None else np.asarray(subgoal, np.float64)[:2]
         return self._renderer.draw(self.batch.data(copy), self.batch.sketch(copy), shown)
 
     def _make(self) -> Any:
