@@ -53,29 +53,33 @@ def results() -> None:
 METHODS = {
     "maze": ("hrac", "hrac-o", "flat", "hrl-her", "neg-reward", "hiro-range-10", "hiro", "vanilla", "no-adj"),
     "key-chest": ("hrac", "hrac-o", "neg-reward", "hiro", "hrl-her", "vanilla", "flat", "no-adj"),
+    "ant-maze": ("hrac", "hiro", "neg-reward", "no-adj", "hrl-her", "vanilla"),
 }
 PANELS = {
     "baselines": ("hrac", "flat", "hrl-her", "hiro", "hiro-range-10", "vanilla"),
     "variants": ("hrac", "hrac-o", "neg-reward", "no-adj"),
 }
 COLOURS = {name: f"C{i}" for i, name in enumerate(dict.fromkeys(name for names in PANELS.values() for name in names))}
-ETAS = {"maze": (1, 5, 10, 20), "key-chest": (1, 5, 20)}
+ETAS = (1, 5, 10, 20)
 SOLVED = 5.0
 
 
-def cell_of(folder: Path, metric: str, until: float = np.inf) -> Cell | None:
-    """A metric of a run up to a step; none if the run does not have it."""
+def method_folder(task: str, method: str) -> Path:
+    return RESULTS / task if (task, method) == ("ant-maze", "hrac") else RESULTS / f"{task}-methods" / method
+
+
+def cell_of(folder: Path, metric: str) -> Cell | None:
+    """A metric of a run; none if the run does not have it."""
     try:
         series = read(folder, metric)
     except NoSuchMetricError:
         return None
-    kept = series.steps <= until
-    return Cell("", folder.name, series.seeds, series.steps[kept], series.values[:, kept])
+    return Cell("", folder.name, series.seeds, series.steps, series.values)
 
 
-def middle(folder: Path, metric: str, until: float = np.inf) -> float:
+def middle(folder: Path, metric: str) -> float:
     """The interquartile mean over seeds of the last tenth of the measurements, as `hrac compare` has it."""
-    cell = cell_of(folder, metric, until)
+    cell = cell_of(folder, metric)
     return np.nan if cell is None else float(statistics.interquartile_mean(statistics.final_scores(cell)))
 
 
@@ -83,9 +87,9 @@ def shown(value: float, form: str) -> str:
     return "" if np.isnan(value) else f"{100 * value:.1f} %" if form == "%" else f"{value:{form}}"
 
 
-def fallen(folder: Path, until: float = np.inf) -> str:
+def fallen(folder: Path) -> str:
     """Of the evaluations after each seed's first at `SOLVED`, the share below it, with an interval over these seeds."""
-    cell = cell_of(folder, "eval/return", until)
+    cell = cell_of(folder, "eval/return")
     later = cell.steps > statistics.steps_to(cell, SOLVED)[:, None]
     counts = np.array([(later & (cell.values < SOLVED)).sum(axis=1), later.sum(axis=1)])[:, later.any(axis=1)]
     if not counts.size:
@@ -118,7 +122,7 @@ SCORED = "return, interquartile mean | 95 % interval | mean | worst seed | steps
 
 def methods(task: str) -> None:
     """The methods on a grid world: scores, HRAC against each other one, and what the subgoals are like."""
-    folders = {name: RESULTS / f"{task}-methods" / name for name in METHODS[task]}
+    folders = {name: method_folder(task, name) for name in METHODS[task]}
     result = hrac.compare(list(folders.values()), "eval/return", by="folder", threshold=SOLVED)
     cells = {cell.method: cell for cell in statistics.at_common_steps(result.cells)}
     ends = {pair.other: pair.probability for pair in result.pairs if pair.method == "hrac"}
@@ -165,14 +169,27 @@ def by_miss(cell: Cell, folder: Path) -> None:
     print(f"{cell.method}: rank correlation of return and miss {stats.spearmanr(final, missed).statistic:.2f}\n")
 
 
-def methods_figure(task: str) -> None:
-    title, best = TASKS[task]
+class Shown(NamedTuple):
+    """What the figure of the methods on a task shows: a metric, a dashed line, from where to where, and up to which step."""
+
+    title: str
+    best: float
+    metric: str = "eval/return"
+    label: str = "return in evaluation"
+    values: tuple[float, float] = (0.0, 6.2)
+    smooth: int = 5
+    until: int | None = None
+
+
+def methods_figure(task: str, what: Shown) -> None:
     picture = Figure(figsize=(11.0, 4.4), layout="constrained")
     for axis, (words, names) in zip(picture.subplots(1, 2, sharey=True), PANELS.items(), strict=True):
         chosen = [name for name in names if name in METHODS[task]]
-        curves = [of_folder(name, RESULTS / f"{task}-methods" / name, "eval/return") for name in chosen]
-        panel(axis, curves, "return in evaluation", smooth=5, colours=[COLOURS[name] for name in chosen])
-        finish(axis, f"{title}: HRAC and {words}", best, chosen)
+        curves = [of_folder(name, method_folder(task, name), what.metric) for name in chosen]
+        panel(axis, curves, what.label, smooth=what.smooth, colours=[COLOURS[name] for name in chosen])
+        finish(axis, f"{what.title}: HRAC and {words}", what.best, chosen)
+        axis.set_xlim(right=what.until)
+        axis.set_ylim(*what.values)
     axis.set_ylabel("")
     picture.savefig(IMAGES / f"{task}-methods.png", dpi=130)
     print(f"drawn: {task}-methods.png")
@@ -202,34 +219,88 @@ def eta_folder(task: str, eta: int) -> Path:
     return RESULTS / f"{task}-methods" / "hrac" if eta == 20 else RESULTS / f"{task}-eta" / str(eta)
 
 
+AGAINST = f"{SCORED} | success | subgoals within k | below 5.0 after the first at 5.0"
+
+
+def against_the_last(folders: dict[str, Path]) -> dict[str, str]:
+    """Runs of a grid world: their scores, and the probabilities that each ends higher, and is sooner at 5.0, than the last."""
+    *_, last = folders
+    result = hrac.compare(list(folders.values()), "eval/return", labels=list(folders), threshold=SOLVED)
+    ends = {pair.method: pair.probability for pair in result.pairs if pair.other == last}
+    soon = {cell.method: -statistics.steps_to(cell, SOLVED) for cell in statistics.at_common_steps(result.cells)}
+    rows = {}
+    for row in result.scores:
+        folder, name = folders[row.method], row.method
+        shares = " | ".join(shown(middle(folder, metric), "%") for metric in ("eval/success", "eval/subgoal_within_k"))
+        sooner = statistics.probability_of_improvement([soon[name]], [soon[last]])
+        against = " | " if name == last else f"{chance(ends[name])} | {chance(sooner)}"
+        rows[name] = f"{scored(row)} | {shares} | {fallen(folder)} | {against}"
+    return rows
+
+
 def etas() -> None:
-    """Balancing coefficients, at the last step that all runs of a task reached."""
-    print(f"| task | eta | at step | {SCORED} | success | subgoals within k | below 5.0 after the first at 5.0 |")
-    print("|" + "---|" * 12)
+    """Balancing coefficients on the grid worlds."""
+    print(f"| task | eta | {AGAINST} | ends higher than 20 | is sooner at 5.0 than 20 |")
+    print("|" + "---|" * 13)
     picture = Figure(figsize=(11.0, 4.0), layout="constrained")
-    for axis, (task, values) in zip(picture.subplots(1, 2), ETAS.items(), strict=True):
-        folders, (title, best) = [eta_folder(task, eta) for eta in values], TASKS[task]
-        result = hrac.compare(folders, "eval/return", labels=[str(eta) for eta in values], threshold=SOLVED)
-        for row, folder in zip(result.scores, folders, strict=True):
-            shares = [shown(middle(folder, metric, row.step), "%") for metric in ("eval/success", "eval/subgoal_within_k")]
-            print(f"| {title} | {row.method} | {row.step:,} | {scored(row)} ", end="")
-            print(f"| {' | '.join(shares)} | {fallen(folder, row.step)} |")
-        curves = [of_folder(f"eta = {eta}", folder, "eval/return") for eta, folder in zip(values, folders, strict=True)]
-        panel(axis, curves, "return in evaluation", smooth=5, colours=[f"C{ETAS['maze'].index(eta)}" for eta in values])
+    for axis, (task, (title, best)) in zip(picture.subplots(1, 2), TASKS.items(), strict=True):
+        folders = {str(eta): eta_folder(task, eta) for eta in ETAS}
+        for eta, row in against_the_last(folders).items():
+            print(f"| {title} | {eta} | {row} |")
+        curves = [of_folder(f"eta = {eta}", folder, "eval/return") for eta, folder in folders.items()]
+        panel(axis, curves, "return in evaluation", smooth=5)
         finish(axis, title, best, [curve.label for curve in curves])
-        axis.axvline(result.scores[0].step, color="grey", linewidth=0.8, linestyle=":")
     picture.savefig(IMAGES / "eta.png", dpi=130)
     print("drawn: eta.png")
 
 
+def percent(row: np.ndarray) -> str:
+    """The mean of seeds and, where they differ, each."""
+    each = f" ({', '.join(f'{100 * value:.0f}' for value in row)})" if np.ptp(row) else ""
+    return f"{row.mean():.0%}{each}"
+
+
+def at(folder: Path, metric: str, step: int) -> np.ndarray | None:
+    """A metric of all seeds at a step; none if the run does not have it."""
+    cell = cell_of(folder, metric)
+    return None if cell is None or step not in cell.steps else cell.values[:, cell.steps == step][:, 0]
+
+
+def spread(row: np.ndarray | None, form: str) -> str:
+    return "" if row is None else f"{row.mean():{form}} ({row.min():{form}} to {row.max():{form}})"
+
+
+ANT_SUBGOALS = {
+    "eval/return": ",.0f",
+    "train/return": ",.0f",
+    "eval/subgoal_miss": ".1f",
+    "eval/subgoal_judged_adjacent": ".0%",
+    "adjacency/cells": ".0f",
+}
+
+
 def ants_by_method() -> None:
-    """Ant Maze with and without adjacency, at the steps that both have."""
-    both = [read(RESULTS / name, "eval/success") for name in ("ant-maze", "ant-maze-hiro")]
-    print("| step | `hrac` | each seed | `hiro` | each seed |\n|---|---|---|---|---|")
-    for step in sorted(set(both[0].steps.tolist()) & set(both[1].steps.tolist())):
-        rows = [series.values[:, series.steps == step][:, 0] for series in both]
-        words = (f"{row.mean():.0%} | {', '.join(f'{value:.0%}' for value in row)}" for row in rows)
-        print(f"| {step:,} | {' | '.join(words)} |")
+    """The methods on Ant Maze by step, HRAC against each at the last step of both, and what their subgoals are like."""
+    folders = {name: method_folder("ant-maze", name) for name in METHODS["ant-maze"]}
+    evaluated = {name: set(read(folder, "eval/success").steps.tolist()) for name, folder in folders.items()}
+    print("| step |" + "".join(f" `{name}` |" for name in folders) + "\n|" + "---|" * (len(folders) + 1))
+    for step in sorted(evaluated["hrac"] & evaluated["vanilla"]):
+        rows = (at(folder, "eval/success", step) for folder in folders.values())
+        print(f"| {step:,} | {' | '.join('' if row is None else percent(row) for row in rows)} |")
+    print("\n| method | HRAC is above it with probability | at step |\n|---|---|---|")
+    for name, folder in folders.items():
+        if name != "hrac":
+            result = hrac.compare([folders["hrac"], folder], "eval/success", labels=["hrac", name])
+            print(f"| `{name}` | {chance(result.pairs[0].probability)} | {result.scores[0].step:,} |")
+    print("\n| method | step | return | return in training | subgoals missed by | judged adjacent | cells explored |")
+    print("|" + "---|" * 7)
+    shared = set.intersection(*evaluated.values())
+    for name, folder in folders.items():
+        for step in sorted({max(shared), max(evaluated[name] & evaluated["vanilla"])}):
+            words = (spread(at(folder, metric, step), form) for metric, form in ANT_SUBGOALS.items())
+            print(f"| `{name}` | {step:,} | {' | '.join(words)} |")
+    reached = at(folders["vanilla"], "train/intrinsic_reward", max(evaluated["vanilla"]))
+    print(f"`vanilla`: at its subgoal in {spread(reached, '.1%')} of the steps in training")
 
 
 def choices() -> None:
@@ -239,7 +310,8 @@ def choices() -> None:
     )
     print("|---|---|---|---|---|---|---|")
     for task in TASKS:
-        runs = {folder.name: read(folder, "eval/return") for folder in sorted(CHOICES.glob(f"{task}-*"))}
+        folders = sorted(folder for kind in ("abs", "rel") for folder in CHOICES.glob(f"{task}-{kind}*"))
+        runs = {folder.name: read(folder, "eval/return") for folder in folders}
         end = min(series.steps[-1] for series in runs.values())
         for name, series in runs.items():
             steps, values = series.steps[series.steps <= end], series.values[:, series.steps <= end]
@@ -410,6 +482,10 @@ def raw_steps() -> None:
         firsts = ", ".join(f"{step:,}" for step in first)
         success = ", ".join(f"{step:,}: {value:.0%}" for step, value in shown.items())
         print(f"| {name} | {tens} | {firsts} | {np.mean(first):,.0f} | {np.mean(solved_at):,.0f} | {success} |")
+    chests = {"before": CHOICES / "key-chest-before-raw-steps", "after": method_folder("key-chest", "hrac")}
+    print(f"\n| Key-Chest | {AGAINST} | ends higher than after | is sooner at 5.0 than after |\n|{'---|' * 12}")
+    for name, row in against_the_last(chests).items():
+        print(f"| {name} | {row} |")
 
 
 OTHERS = {
@@ -438,9 +514,9 @@ def others() -> None:
 if __name__ == "__main__":
     results()
     print()
-    for task in METHODS:
+    for task, (title, best) in TASKS.items():
         methods(task)
-        methods_figure(task)
+        methods_figure(task, Shown(title, best))
         print()
     etas()
     print()
@@ -450,6 +526,9 @@ if __name__ == "__main__":
     ants()
     print()
     ants_by_method()
+    ant = ANTS[0]
+    shown_of_ants = Shown(ant.title, ant.published, ant.metric, ant.label, values=(-0.03, 1.0), smooth=1, until=1_500_000)
+    methods_figure("ant-maze", shown_of_ants)
     print()
     points()
     print()

@@ -236,7 +236,7 @@ def test_the_first_files_name_no_learner_since_there_was_one():
 
 @pytest.mark.parametrize("folder", ["results", "choices"])
 def test_the_configurations_of_all_benchmarks_can_be_read(folder):
-    paths = sorted((Path(__file__).parents[1] / "benchmarks" / folder).glob("*/config.json"))
+    paths = sorted((Path(__file__).parents[1] / "benchmarks" / folder).rglob("config.json"))
     assert len(paths) > 10
     for path in paths:
         parse(path.read_bytes(), path)
