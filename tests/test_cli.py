@@ -104,6 +104,7 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
         (["bench", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
+        (["bench", "maze", "--env.sigma", "0.1"], "env.sigma: maze has no use for it"),
         (["bench", "maze", "--env-threads", "2"], "training.env_threads must be None on maze"),
     ],
 )

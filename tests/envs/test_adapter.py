@@ -165,6 +165,19 @@ def test_an_environment_that_raises_names_the_copy():
     own_worlds.Breaks.steps = 0
 
 
+def test_an_environment_that_raised_is_not_used_again():
+    task = made(own_worlds.Breaks, {"goal_low": (0.0,), "goal_high": (10.0,)})
+    task.pool.clear()
+    batch = task.batch(3)
+    batch.reset(seeds=[0, 1, 2])
+    good, broken, unasked = batch._copies.sources()
+    broken.step = lambda action: 1 / 0
+    with pytest.raises(EnvironmentFailedError, match="copy 1 of the environment failed in step"):
+        batch.step([[0.0]] * 3)
+    batch.close()
+    assert task.pool == [good, unasked]
+
+
 def test_a_copy_that_hangs_is_named_after_the_time_that_it_may_take():
     space = {"goal_low": (0.0,), "goal_high": (10.0,), "success": "is_success"}
     batch = made(own_worlds.Hangs, space | {"stepping": "async", "step_seconds": 1.0}).batch(2)

@@ -69,7 +69,7 @@ class BenchOptions:
     """Measure the speed of training without compilation, and its memory."""
 
     task: tyro.conf.Positional[str]
-    """A name from `hrac list`."""
+    """A name from `hrac list`, gym:ID for an environment of Gymnasium, or module:name for one of your own."""
     preset: str = "paper"
     """As in `hrac train`."""
     seeds: int = 1
@@ -82,6 +82,7 @@ class BenchOptions:
     """Environments on the host: threads that step them (default: one per core)."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
     """Collect while the device learns; the preset "fast" does so by default."""
+    env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
 
 
 def bench(arguments: Sequence[str]) -> int:
@@ -104,7 +105,8 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
         "training.env_threads": options.env_threads,
         "training.overlap": options.overlap or None,
     }
+    given |= {f"env.{name}": value for name, value in dataclasses.asdict(options.env).items()}
     changes = {name: value for name, value in given.items() if value is not None}
     references.trust(options.task)
     config = configs.replace(tasks.config_for(options.task, preset=options.preset), changes)
-    return bench.training(config, options.rounds)
+    return bench.training(tasks.resolve(config), options.rounds)

@@ -58,26 +58,34 @@ class Copies(Protocol):
 
 
 class OneByOne:
-    """Copies in this process. They come from a pool and go back to it, because making one can take long."""
+    """Copies in this process. They come from a pool and go back to it, because making one can take long.
+
+    A copy that raised an error does not go back.
+    """
 
     def __init__(self, make: MakeEnv, pool: list[gymnasium.Env[Any, Any]], count: int) -> None:
         self._pool = pool
+        self._busy: int | None = None
         self._envs = [pool.pop() if pool else make() for _ in range(count)]
 
     def reset(self, rows: Rows, seeds: Sequence[int] | None) -> list[Any]:
         """Begin episodes in these copies."""
         first = []
         for place, row in enumerate(rows.tolist()):
+            self._busy = row
             with naming(f"copy {row}", "reset"):
                 first.append(self._envs[row].reset(seed=None if seeds is None else seeds[place])[0])
+        self._busy = None
         return first
 
     def step(self, rows: Rows, actions: Sequence[Any]) -> list[Moved]:
         """Step these copies."""
         moved = []
         for row, action in zip(rows.tolist(), actions, strict=True):
+            self._busy = row
             with naming(f"copy {row}", "step"):
                 moved.append(Moved(*self._envs[row].step(action)))
+        self._busy = None
         return moved
 
     def sources(self) -> list[Any]:
@@ -85,7 +93,10 @@ class OneByOne:
         return self._envs
 
     def close(self) -> None:
-        """Give the environments back."""
+        """Give the environments back, but for one that has failed."""
+        if self._busy is not None and self._envs:
+            with contextlib.suppress(Exception):
+                self._envs.pop(self._busy).close()
         self._pool.extend(self._envs)
         self._envs = []
 
