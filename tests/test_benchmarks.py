@@ -1,7 +1,6 @@
 """The scripts of `benchmarks/`, as far as they take no time."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import jax
@@ -9,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import hrac
 from hrac.agents import td3
 from hrac.config import replace
 from hrac.experiments import tasks
@@ -46,22 +44,6 @@ def test_the_speed_of_adjacency_is_told_with_its_size():
     lines = list(_script("speed_of_adjacency").adjacency(cells=16, k=2))
     assert lines[1].startswith("16 explored cells, ")
     assert "training of the network, 3 gradient steps" in lines[3]  # 136 pairs in minibatches of 64
-
-
-def test_failures_are_counted_by_what_became_of_the_ants(capsys, monkeypatch):
-    script = _script("failures")
-    monkeypatch.setattr(sys, "argv", ["failures.py", str(hrac.pretrained("ant-gather")), "--episodes", "2"])
-    script.main()
-    header, _, row = (line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines())
-    assert [name.strip() for name in header][:3] == ["seed", "episodes", "return"]
-    assert row[1].strip() == "2"
-
-
-def test_an_ant_whose_upward_axis_points_down_is_on_its_back():
-    upright, turned, on_its_back = [1.0, 0, 0, 0], [np.sqrt(0.5), 0, 0, np.sqrt(0.5)], [0.0, 1.0, 0, 0]
-    qpos = np.zeros((3, 15))
-    qpos[:, 3:7] = upright, turned, on_its_back
-    np.testing.assert_array_equal(_script("failures").on_the_back(qpos), [False, False, True])
 
 
 def test_the_quiet_critic_is_measured_by_the_slope_of_its_value_and_the_size_of_its_weights():

@@ -149,7 +149,7 @@ def test_list_names_all_tasks_and_methods(capsys):
     assert cli._main(["list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in ("maze", "key-chest", "hrac"))
-    assert out.count("presets: paper, fast\n") == 11  # the ants
+    assert out.count("presets: paper, fast\n") == 13  # the ants
     assert out.count("presets: paper\n") == 13
 
 

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 
 import hrac
 from hrac import cli
+from hrac.api import Evaluation
 
 
 def test_the_ant_that_comes_with_the_package_finds_its_way(capsys):
@@ -18,6 +20,21 @@ def test_the_other_ants_do_what_they_learned():
     (gather,) = hrac.evaluate(hrac.pretrained("ant-gather"), episodes=20)
     assert gather.means["eval/return"] >= 1.5  # it was 2.79 over 100 episodes
     assert "success" not in str(gather)
+    causes = [sparse.means[f"eval/{name}"] for name in ("success", "failed_fallen", "failed_stuck", "failed_out_of_time")]
+    assert sum(causes) == pytest.approx(1.0)
+    assert sparse.means["eval/subgoal_length"] > sparse.means["eval/window_displacement"] > 0.3
+
+
+def test_an_evaluation_says_why_episodes_failed():
+    means = {"eval/return": 0.5, "eval/episode_length": 9.0, "eval/fallen": 0.25}
+    returns = np.zeros(4)
+    assert str(Evaluation(3, 4, returns, means)) == (
+        "seed 3: return 0.500 +- 0.000, length 9.0, 25.0% on their backs at the end (4 episodes)"
+    )
+    means |= {"eval/success": 0.5, "eval/failed_fallen": 0.25, "eval/failed_stuck": 0.0, "eval/failed_out_of_time": 0.25}
+    assert str(Evaluation(3, 4, returns, means)) == (
+        "seed 3: return 0.500 +- 0.000, success 50.0%, length 9.0, failed: 25.0% on the back, 25.0% out of time (4 episodes)"
+    )
 
 
 def test_what_does_not_come_with_the_package_is_said():

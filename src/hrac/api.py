@@ -174,6 +174,10 @@ def _pretrained_names() -> list[str]:
     return sorted(file.stem for file in PRETRAINED.glob("*.safetensors"))
 
 
+FAILURES = {"failed_fallen": "on the back", "failed_stuck": "stuck", "failed_out_of_time": "out of time"}
+"""Why an episode was no success, in words."""
+
+
 class Evaluation(NamedTuple):
     """The results of a policy's episodes."""
 
@@ -190,6 +194,11 @@ class Evaluation(NamedTuple):
         if "eval/success" in self.means:
             parts.append(f"success {self.means['eval/success']:.1%}")
         parts.append(f"length {self.means['eval/episode_length']:.1f}")
+        failed = {words: self.means.get(f"eval/{name}", 0.0) for name, words in FAILURES.items()}
+        if any(failed.values()):
+            parts.append(f"failed: {', '.join(f'{share:.1%} {words}' for words, share in failed.items() if share)}")
+        elif self.means.get("eval/fallen") and "eval/success" not in self.means:
+            parts.append(f"{self.means['eval/fallen']:.1%} on their backs at the end")
         if "eval/subgoal_within_k" in self.means:
             parts.append(f"subgoals within k {self.means['eval/subgoal_within_k']:.1%}")
         return f"seed {self.seed}: {', '.join(parts)} ({self.episodes} episodes)"

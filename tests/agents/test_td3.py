@@ -70,6 +70,11 @@ def _two_outputs(obs_to_first, second):
     return MLP((jnp.array([[obs_to_first, 0.0]]),), (jnp.array([0.0, second]),))
 
 
+def test_saturation_is_the_share_of_numbers_in_the_outer_twentieth():
+    """From 0 to 10 that is below 0.25 and above 9.75."""
+    assert td3.saturation(jnp.array([[0.2], [0.3], [5.0], [9.9]]), LINE) == 0.5
+
+
 def test_the_output_penalty_by_hand():
     # Outputs before tanh: (3, 1) from the observation 1, (-6, 1) from -2. Squares 9, 1, 36, 1: their mean is 47 / 4.
     actor, obs = _two_outputs(3.0, 1.0), jnp.array([[1.0], [-2.0]])

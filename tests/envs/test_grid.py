@@ -308,3 +308,8 @@ def test_worlds_of_one_layout_share_its_map_and_cannot_write_to_it():
     for array in (world.cells, world.cell_distances, world.to_goal, world.layout.walls, world.layout.marks["G"]):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
+
+
+def test_a_subgoal_is_in_a_wall_by_its_nearest_cell():
+    places = jnp.array([[1.0, 1.0], [1.4, 4.4], [1.6, 2.0], [1.0, 0.4], [1.0, 5.0], [-3.0, 2.0], [1.0, 99.0]])
+    assert Maze(CORRIDOR).in_wall(places).tolist() == [False, False, True, True, True, True, True]

@@ -14,7 +14,7 @@ from hrac.config import Config
 from hrac.nets import MLP
 from hrac.spaces import Discrete
 from hrac.worlds.base import Episode
-from hrac.worlds.numbers import mean_where, summarise
+from hrac.worlds.numbers import endings, mean_where, summarise
 
 SETUP = Setup(
     SubgoalSpace(False, (0.0,), (9.0,)), Discrete(2), 1, configs.replace(Config(), {"k": 3, "training.round_env_steps": 6})
@@ -22,8 +22,17 @@ SETUP = Setup(
 
 
 @dataclasses.dataclass(frozen=True)
+class Task:
+    """What an evaluation asks a task that knows nothing of its map."""
+
+    ends_on_success: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class Rungs:
-    """A line on which a step leads from one number to the next."""
+    """A line on which a step leads from one number to the next. All beyond 4.2 is wall."""
+
+    ends_on_success = True
 
     cells: np.ndarray = dataclasses.field(default_factory=lambda: np.arange(10)[:, None], compare=False)
     cell_distances: np.ndarray = dataclasses.field(
@@ -32,6 +41,9 @@ class Rungs:
 
     def steps_between(self, position, target):
         return jnp.round(jnp.abs(target - position)[0]).astype(jnp.int32)
+
+    def in_wall(self, positions):
+        return positions[:, 0] > 4.2
 
 
 def _episodes(xp, relative=False):
@@ -71,7 +83,13 @@ EXPECTED = {
     "eval/subgoal_judged_adjacent": [[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]],
     "eval/subgoal_miss": [[1.0 + 3.0, 2.5, 0.0], [2.0, 1.0, 1.0]],
     "eval/subgoal_within_k": [[1.0, 1.0, 1.0], [2.0, 1.0, 1.0]],
+    "eval/window_displacement": [[3.0 + 2.0, 3.0, 1.0], [2.0, 1.0, 1.0]],
+    "eval/subgoal_length": [[2.0 + 5.0, 0.5, 1.0], [2.0, 1.0, 1.0]],
+    "eval/subgoal_in_wall": [[1.0, 1.0, 0.0], [2.0, 1.0, 1.0]],
     "eval/success": [[0.0, 1.0, 0.0], [1.0, 1.0, 1.0]],
+    # The third never left the place where it ended.
+    "eval/failed_stuck": [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]],
+    "eval/failed_out_of_time": [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]],
 }
 
 
@@ -80,15 +98,39 @@ EXPECTED = {
 def test_the_numbers_of_episodes_by_hand(xp, relative):
     setup = SETUP._replace(space=SETUP.space._replace(relative=relative))
     halves = MLP((xp.asarray([[0.5]], dtype=xp.float32),), (xp.asarray([3.0], dtype=xp.float32),))
-    numbers = summarise(_episodes(xp, relative), halves, setup, Rungs(), ends_on_success=True)
+    numbers = summarise(_episodes(xp, relative), halves, setup, Rungs())
     assert _plain(numbers) == EXPECTED
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
 def test_without_network_truth_or_success_there_are_fewer_numbers(xp):
-    numbers = summarise(_episodes(xp), None, SETUP, None, ends_on_success=False)
-    without = ("subgoal_judged_adjacent", "subgoal_within_k", "success")
+    numbers = summarise(_episodes(xp), None, SETUP, Task(ends_on_success=False))
+    without = ("judged_adjacent", "within_k", "in_wall", "success", "stuck", "out_of_time")
     assert _plain(numbers) == {name: both for name, both in EXPECTED.items() if not name.endswith(without)}
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_who_is_on_its_back_at_the_end_has_fallen(xp):
+    """Those who end beyond 4.9 have: the first, which therefore fails, and the second, which has succeeded."""
+    setup = SETUP._replace(space=SETUP.space._replace(fallen=lambda obs: obs[..., 0] > 4.9))
+    numbers = summarise(_episodes(xp), None, setup, Task(ends_on_success=True))
+    shares = {name.removeprefix("eval/"): np.asarray(total).tolist() for name, (total, _) in numbers.items()}
+    assert shares["fallen"] == [1.0, 1.0, 0.0]
+    assert shares["success"] == [0.0, 1.0, 0.0]
+    assert shares["failed_fallen"] == [1.0, 0.0, 0.0]
+    assert shares["failed_stuck"] == [0.0, 0.0, 1.0]
+    assert shares["failed_out_of_time"] == [0.0, 0.0, 0.0]
+
+
+def test_an_agent_that_came_lately_is_not_stuck_and_one_that_stays_is():
+    """k = 3: what counts are the last 15 steps. One moves from 0 to 2 in step 4 of 20, the other in step 8."""
+    place = np.zeros((20, 2, 1), np.float32)
+    place[4:, 0], place[8:, 1] = 2.0, 2.0
+    alive, nothing = np.ones((20, 2), bool), np.zeros((20, 2), bool)
+    episode = Episode(place, place, nothing, place[..., 0], place, nothing, alive)
+    shares = endings(episode, SETUP, ends_on_success=True)
+    assert shares["failed_stuck"].tolist() == [True, False]
+    assert shares["failed_out_of_time"].tolist() == [False, True]
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
@@ -98,7 +140,7 @@ def test_episodes_of_several_runs_are_summed_up_apart(xp):
     other = jax.tree.map(lambda leaf: leaf[:, np.array([2, 0, 1])], one)
     both = jax.tree.map(lambda *leaves: xp.stack(leaves), one, other)
     halves = MLP((xp.full((2, 1, 1), 0.5, dtype=xp.float32),), (xp.zeros((2, 1), dtype=xp.float32),))
-    numbers = summarise(both, halves, SETUP, None, ends_on_success=True)
+    numbers = summarise(both, halves, SETUP, Task(ends_on_success=True))
     expected = {name: EXPECTED[name] for name in numbers}
     order = np.array([2, 0, 1])
     for name, (total, weight) in numbers.items():

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from hrac.nets import MLP, descend, soft_update
 
+SATURATED = 0.95
 Metrics = dict[str, Array]
 Penalty = Callable[[Float[Array, " obs"], Float[Array, " action"]], Float[Array, ""]]
 
@@ -116,6 +117,12 @@ def value(critic: MLP, obs: Float[Array, " obs"], action: Float[Array, " action"
     return critic(jnp.concatenate([obs, action]))[0]
 
 
+def saturation(action: Float[Array, "*n action"], actions: Range) -> Float[Array, ""]:
+    """The share of an action's numbers that are in the outer twentieth of their range, where tanh has almost no gradient."""
+    low, high = actions.bounds(action)
+    return jnp.mean((jnp.abs(action - (low + high) / 2) > SATURATED * (high - low) / 2).astype(jnp.float32))
+
+
 def squared_output(actor: MLP, obs: Float[Array, "batch obs"]) -> Float[Array, ""]:
     """Mean square of the actor's outputs before they are squashed. It is large where actions are near their limits."""
     return jnp.mean(actor(obs) ** 2)
@@ -155,13 +162,13 @@ def actor_loss(
 ) -> tuple[Float[Array, ""], Metrics]:
     """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output."""
 
-    def terms(obs: Array) -> tuple[Array, Array]:
+    def terms(obs: Array) -> tuple[Array, Array, Array]:
         action = act(actor, obs, actions)
         chosen_value = value(critic, obs, action) if with_value else jnp.zeros(())
-        return chosen_value, jnp.zeros(()) if penalty is None else penalty(obs, action)
+        return chosen_value, jnp.zeros(()) if penalty is None else penalty(obs, action), saturation(action, actions)
 
-    mean_value, penalised = jax.tree.map(jnp.mean, jax.vmap(terms)(batch.obs))
-    metrics = {} if penalty is None else {"penalty": penalised}
+    mean_value, penalised, saturated = jax.tree.map(jnp.mean, jax.vmap(terms)(batch.obs))
+    metrics = {"saturation": saturated} | ({} if penalty is None else {"penalty": penalised})
     loss = -mean_value + penalty_weight * penalised
     if output_penalty > 0:
         loss = loss + output_penalty * squared_output(actor, batch.obs)

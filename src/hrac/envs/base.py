@@ -139,7 +139,8 @@ class BatchEnvironment(Protocol):
     that holds resources has `close()`.
 
     An environment whose agent can fall may also have `fallen`, a function from observations (..., obs) to whether the agent
-    lies on its back (...), for NumPy and JAX alike.
+    lies on its back (...), for NumPy and JAX alike. A task that knows its walls may have `in_wall`, a method from positions
+    (n, goal) to whether each is in one (n).
     """
 
     num_envs: int

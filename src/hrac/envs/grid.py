@@ -181,6 +181,12 @@ class GridWorld(ABC):
         """Steps from each free cell to each (cells, cells)."""
         return self.layout.distances
 
+    def in_wall(self, positions: Float[Array, "n 2"]) -> Bool[Array, " n"]:
+        """Whether the cells nearest to positions are walls, or outside of the map."""
+        walls = jnp.pad(jnp.asarray(self.layout.walls), 1, constant_values=True)
+        row, column = jnp.round(positions).astype(jnp.int32).T + 1
+        return walls[jnp.clip(row, 0, len(walls) - 1), jnp.clip(column, 0, walls.shape[1] - 1)]
+
     def _definition(self) -> tuple[object, ...]:
         return type(self), self.text, self.random_action_prob, self.random_start, self.time_limit, self.ends_on_success
 

@@ -17,7 +17,7 @@ from hrac.envs import blocks
 from hrac.envs.base import BatchStep, Step, checked_seeds, rows_of
 from hrac.envs.blocks import BlockMaze, Numbers
 from hrac.envs.sketch import Sketch
-from hrac.spaces import Actions, Box
+from hrac.spaces import Actions, AnyArray, Box
 
 PUSHES = Box((-1.0, -1.0), (1.0, 1.0))
 START_NOISE = 0.1
@@ -196,6 +196,10 @@ class DevicePoint:
     def cell_distances(self) -> NDArray[np.int64]:
         """Steps between them (cells, cells)."""
         return self.definition.cell_distances
+
+    def in_wall(self, positions: AnyArray) -> AnyArray:
+        """Whether positions (n, 2) are in a wall."""
+        return self.definition.in_wall(positions)
 
     def exploring(self) -> "DevicePoint":
         """The same maze with the same starts. Success does not end the episode."""

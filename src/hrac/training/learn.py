@@ -96,6 +96,8 @@ def acting_metrics(
     }
     if ends_on_success:
         means["train/success"] = mean_where(done, new.terminated)
+    if setup.space.fallen is not None:
+        means["train/fallen"] = mean_where(jnp.ones_like(done), setup.space.fallen(new.next_obs))
     for mask, names in (
         (new.clock == 0, ("subgoal_judged_adjacent", "subgoal_within_k")),
         (new.last, ("subgoal_miss",)),

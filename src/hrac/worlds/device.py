@@ -221,10 +221,9 @@ def _random_action(key: PRNGKeyArray, actions: Actions) -> Array:
 @functools.partial(jax.jit, static_argnames=("episodes", "env", "setup"))
 def evaluate(keys: Key[Array, " runs"], actors: Actors, *, episodes: int, env: Environment, setup: Setup) -> dict[str, Mean]:
     """The metrics of episodes of all runs: totals and weights (runs, episodes)."""
-    known = known_distances(env)
     episode = _play(keys, actors, episodes, env, setup)
     embedding = _without_single_run(actors.embedding, len(keys))
-    numbers = summarise(episode, embedding, setup, known, env.ends_on_success)
+    numbers = summarise(episode, embedding, setup, env)
     return jax.tree.map(lambda leaf: leaf[None], numbers) if len(keys) == 1 else numbers
 
 

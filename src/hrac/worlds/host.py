@@ -252,7 +252,7 @@ def evaluate(
     for first in range(0, len(seeds) // runs, at_once):
         chosen = seeds.reshape(runs, -1)[:, first : first + at_once].ravel()
         episode = play(task, actors, chosen, setup, threads)
-        waves.append(summarise(episode, actors.embedding, setup, known_distances(task), task.ends_on_success))
+        waves.append(summarise(episode, actors.embedding, setup, task))
     return {name: np.concatenate([np.stack(wave[name]) for wave in waves], axis=-1) for name in waves[0]}
 
 

@@ -94,14 +94,15 @@ class AntGather:
     def cells(self) -> NDArray[np.int64]:
         """Centres of the free cells of size 1 (cells, 2)."""
         edge = float(self.room)
-        return geodesic.free_cells((-edge, -edge), (edge, edge), self._in_wall)
+        return geodesic.free_cells((-edge, -edge), (edge, edge), self.in_wall)
 
     @cached_property
     def cell_distances(self) -> NDArray[np.int64]:
         """Steps between them in a straight line (cells, cells)."""
-        return geodesic.steps(self.cells, self._in_wall, body.SPEED)
+        return geodesic.steps(self.cells, self.in_wall, body.SPEED)
 
-    def _in_wall(self, positions: Numbers) -> NDArray[np.bool_]:
+    def in_wall(self, positions: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+        """Whether positions (n, 2) are in the walls of the room, or outside."""
         return np.any(np.abs(positions) > self.room + 1 - WALL_THICKNESS / 2, axis=1)
 
     def sketch(self) -> Sketch:
