@@ -14,6 +14,15 @@ def test_actions_are_squashed_to_their_range(xp):
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
+def test_a_share_of_the_range_is_around_its_middle(xp):
+    """Half of -30 to 30 is -15 to 15, of 0 to 10 it is 2.5 to 7.5; noise does not leave it."""
+    raw = xp.asarray([[0.0, 0.0], [100.0, -100.0]], dtype=xp.float32)
+    half = BOX._replace(share=0.5)
+    np.testing.assert_allclose(half.squash(raw), [[0.0, 5.0], [15.0, 2.5]])
+    np.testing.assert_allclose(half.choose(raw, raw), [[0.0, 5.0], [15.0, 2.5]])
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
 def test_noise_on_an_action_stays_within_its_range(xp):
     raw, noise = xp.zeros((3, 2), dtype=xp.float32), xp.asarray([[1.0, 2.0], [40.0, -6.0], [0.0, 0.0]], dtype=xp.float32)
     np.testing.assert_allclose(BOX.choose(raw, noise), [[1.0, 7.0], [30.0, 0.0], [0.0, 5.0]])

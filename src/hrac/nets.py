@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Float, PRNGKeyArray
@@ -26,9 +27,13 @@ class MLP(NamedTuple):
     weights: tuple[Float[AnyArray, "*runs _ _"], ...]
     """Each (inputs, outputs)."""
     biases: tuple[Float[AnyArray, "*runs _"], ...]
+    gains: tuple[Float[AnyArray, "*runs _"], ...] = ()
+    """Of a layer norm before each ReLU; empty if there is none."""
+    shifts: tuple[Float[AnyArray, "*runs _"], ...] = ()
+    """Likewise."""
 
     @classmethod
-    def init(cls, key: PRNGKeyArray, sizes: Sequence[int]) -> "MLP":
+    def init(cls, key: PRNGKeyArray, sizes: Sequence[int], layer_norm: bool = False) -> "MLP":
         """Weights and biases uniform in +-1/sqrt(inputs), as in the published code."""
         weights, biases = [], []
         for key_layer, fan_in, fan_out in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
@@ -36,7 +41,8 @@ class MLP(NamedTuple):
             bound = 1.0 / math.sqrt(fan_in)
             weights.append(jax.random.uniform(key_weight, (fan_in, fan_out), minval=-bound, maxval=bound))
             biases.append(jax.random.uniform(key_bias, (fan_out,), minval=-bound, maxval=bound))
-        return cls(tuple(weights), tuple(biases))
+        normed = sizes[1:-1] if layer_norm else ()
+        return cls(tuple(weights), tuple(biases), tuple(map(jnp.ones, normed)), tuple(map(jnp.zeros, normed)))
 
     def __call__(self, x: Float[AnyArray, "*n in"]) -> Float[AnyArray, "*n out"]:
         """The outputs for inputs."""
@@ -48,7 +54,9 @@ class MLP(NamedTuple):
 
     def after_first(self, sums: Float[AnyArray, "*n sums"]) -> Float[AnyArray, "*n out"]:
         """The outputs, from the first layer's sums."""
-        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+        for layer, (weight, bias) in enumerate(zip(self.weights[1:], self.biases[1:], strict=True)):
+            if self.gains:
+                sums = _layer_norm(sums, self.gains[layer], self.shifts[layer])
             sums = _linear(_relu(sums), weight, bias)
         return sums
 
@@ -59,6 +67,15 @@ def _linear(x: AnyArray, weight: AnyArray, bias: AnyArray) -> AnyArray:
     between = (1,) * (rows.ndim - bias.ndim)  # a run's bias is the same for all of its inputs
     sums = rows @ weight + bias.reshape(*runs, *between, bias.shape[-1])
     return sums.reshape(*x.shape[:-1], -1)
+
+
+def _layer_norm(x: AnyArray, gain: AnyArray, shift: AnyArray) -> AnyArray:
+    """Inputs (..., width) with mean 0 and variance 1 over the width, times the gain, plus the shift."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    deviation = ((centred**2).mean(axis=-1, keepdims=True) + 1e-5) ** 0.5
+    runs, between = gain.shape[:-1], (1,) * (x.ndim - gain.ndim)
+    gain, shift = (part.reshape(*runs, *between, part.shape[-1]) for part in (gain, shift))
+    return centred / deviation * gain + shift
 
 
 def _relu(x: AnyArray) -> AnyArray:

@@ -97,6 +97,16 @@ class ManagerConfig:
     critic_weight_decay: NonNegative = 0.0
     """L2 penalty on the critics' parameters (published code: none on the grid worlds, 1e-4 on the ants)."""
 
+    critic_layer_norm: bool = False
+    """Whether the critics have layer norms before each ReLU (ours)."""
+
+    value_scale: Literal["plain", "mean"] = "plain"
+    """The actor's value term: the critic's value, or that divided by its mean absolute value over the minibatch, so that `eta`
+    weighs the same whatever the rewards are (ours)."""
+
+    scale_env_steps: Annotated[int, Field(ge=0, le=10_000_000_000)] = 0
+    """The manager's inputs are scaled to mean 0 and variance 1 by statistics of this many steps (ours). 0: not at all."""
+
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""
 
@@ -209,6 +219,13 @@ class TD3(ControllerSettings):
 
     reward_scale: Positive = 1.0
     """Multiplies the intrinsic reward, in the critics' targets only (paper: 1)."""
+
+    critic_layer_norm: bool = False
+    """Whether the critics have layer norms before each ReLU (ours)."""
+
+    action_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The share of the environment's range of actions, around its middle, that is used (ours; paper: 1). With 0.5 torques that
+    may be from -30 to 30 are from -15 to 15."""
 
     output_penalty: NonNegative = 0.0
     """Weight of the squared output of the actor before tanh, in the actor's loss (ours). It keeps actions away from the limits,

@@ -16,6 +16,8 @@ class Box(NamedTuple):
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    share: float = 1.0
+    """The share of this range, around its middle, that an agent uses."""
 
     @property
     def outputs(self) -> int:
@@ -23,9 +25,12 @@ class Box(NamedTuple):
         return len(self.low)
 
     def bounds(self, like: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """Lowest and highest action, as arrays that broadcast against `like` (..., action)."""
+        """Lowest and highest action of an agent, as arrays that broadcast against `like` (..., action)."""
         xp, axes = like.__array_namespace__(), (1,) * (like.ndim - 1)
-        low, high = (xp.asarray(bound, dtype=xp.float32).reshape(*axes, -1) for bound in self)
+        low, high = (xp.asarray(bound, dtype=xp.float32).reshape(*axes, -1) for bound in (self.low, self.high))
+        if self.share < 1:
+            middle, half = (low + high) / 2, self.share * (high - low) / 2
+            return middle - half, middle + half
         return low, high
 
     def squash(self, raw: Float[AnyArray, "*n action"]) -> Float[AnyArray, "*n action"]:

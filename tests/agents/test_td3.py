@@ -70,6 +70,37 @@ def _two_outputs(obs_to_first, second):
     return MLP((jnp.array([[obs_to_first, 0.0]]),), (jnp.array([0.0, second]),))
 
 
+def test_the_value_term_on_one_scale_by_hand():
+    """Values 3, 1 and -2 have a mean of 2/3 and a mean absolute value of 2: the term is 1/3. The constraint stays."""
+    critic = MLP((jnp.array([[1.0], [0.0]]),), (jnp.zeros(1),))  # the value is the observation
+    batch = _windows(3, 0.0, 0.0, 0.0, True)._replace(obs=jnp.array([[3.0], [1.0], [-2.0]]))
+    far = lambda obs, subgoal: jnp.asarray(0.5)  # noqa: E731
+    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, 20.0, value_scale="mean")
+    np.testing.assert_allclose(loss, -1 / 3 + 20.0 * 0.5, rtol=1e-6)
+    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, 20.0)
+    np.testing.assert_allclose(loss, -2 / 3 + 20.0 * 0.5, rtol=1e-6)
+    without, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, 20.0, with_value=False, value_scale="mean")
+    np.testing.assert_allclose(without, 20.0 * 0.5, rtol=1e-6)
+
+
+def test_the_gradient_of_the_value_term_does_not_grow_with_the_rewards():
+    batch, actor = _windows(4, 1.0, 0.0, 0.0, True), MLP((jnp.array([[0.3]]),), (jnp.zeros(1),))
+    steep = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),))  # the value is the subgoal
+    steeper = jax.tree.map(lambda leaf: 100.0 * leaf, steep)
+    grads = [
+        jax.grad(lambda a, c=critic, s=scale: td3.actor_loss(a, c, batch, LINE, None, 0.0, value_scale=s)[0])(actor).weights[0]
+        for critic, scale in ((steep, "mean"), (steeper, "mean"), (steep, "plain"), (steeper, "plain"))
+    ]
+    np.testing.assert_allclose(grads[0], grads[1], rtol=1e-5)
+    np.testing.assert_allclose(100.0 * grads[2], grads[3], rtol=1e-5)
+
+
+def test_critics_may_have_layer_norms_and_actors_have_none():
+    state = td3.init(KEY, 2, 1, CFG._replace(layer_norm=True))
+    assert [len(critic.gains) for critic in (*state.critics, *state.target_critics)] == [1, 1, 1, 1]
+    assert state.actor.gains == ()
+
+
 def test_saturation_is_the_share_of_numbers_in_the_outer_twentieth():
     """From 0 to 10 that is below 0.25 and above 9.75."""
     assert td3.saturation(jnp.array([[0.2], [0.3], [5.0], [9.9]]), LINE) == 0.5
@@ -83,7 +114,7 @@ def test_the_output_penalty_by_hand():
     square = SubgoalSpace(True, (0.0, 0.0), (1.0, 1.0))
     loss, metrics = td3.actor_loss(actor, _constant(3, 7.0), batch, square, None, 0.0, True, 0.1)
     np.testing.assert_allclose(loss, -7.0 + 0.1 * 11.75, rtol=1e-6)
-    assert metrics == {}
+    assert metrics == {"saturation": 0.5}  # tanh 3 and tanh -6 are beyond 0.95
 
 
 def test_the_output_penalty_alone_draws_the_output_towards_zero():

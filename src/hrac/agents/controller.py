@@ -41,6 +41,7 @@ def settings(level: TD3) -> Settings:
         target_noise_sigma=level.target_noise_sigma,
         target_noise_clip=level.target_noise_clip,
         output_penalty=level.output_penalty,
+        layer_norm=level.critic_layer_norm,
     )
 
 

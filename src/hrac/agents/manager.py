@@ -6,9 +6,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from hrac.adjacency import network
 from hrac.adjacency.network import Embedding
-from hrac.agents import td3
+from hrac.agents import inputs, td3
 from hrac.agents.correction import correct, draw_candidates
 from hrac.agents.decide import Setup, judged_adjacent
+from hrac.agents.inputs import Inputs
 from hrac.agents.td3 import Metrics, Penalty, Settings, TD3State, Transition
 from hrac.agents.windows import Window
 from hrac.config import Config
@@ -35,14 +36,16 @@ def settings(cfg: Config) -> Settings:
         critic_weight_decay=level.critic_weight_decay,
         target_noise_sigma=level.target_noise_sigma,
         target_noise_clip=level.target_noise_clip,
+        layer_norm=level.critic_layer_norm,
+        value_scale=level.value_scale,
     )
 
 
-def too_far(embedding: Embedding, setup: Setup) -> Penalty:
-    """The adjacency loss of a subgoal,  max(||psi(phi(s)) - psi(g)|| - eps_k, 0)  (Eq. 13)."""
+def too_far(embedding: Embedding, setup: Setup, seen: Inputs | None = None) -> Penalty:
+    """The adjacency loss of a subgoal,  max(||psi(phi(s)) - psi(g)|| - eps_k, 0)  (Eq. 13); s may be scaled."""
 
     def penalty(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
-        position = setup.space.phi(obs)
+        position = setup.space.phi(obs if seen is None else inputs.unscale(seen, obs))
         distance = network.distance(embedding, position, setup.space.target(subgoal, position))
         return jax.nn.relu(distance - setup.cfg.manager.hinge)
 
@@ -60,14 +63,22 @@ Drawn = tuple[Array, Window]
 
 
 def learn(
-    key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: Embedding | None, batches: Window, setup: Setup
+    key: PRNGKeyArray,
+    manager: TD3State,
+    controller: MLP,
+    embedding: Embedding | None,
+    batches: Window,
+    setup: Setup,
+    seen: Inputs | None = None,
 ) -> tuple[TD3State, Metrics]:
     """One update per minibatch of windows (updates, batch), whose subgoals are corrected first if so configured.
+
+    If the statistics of the inputs are given, the networks learn on scaled inputs.
 
     The actor's value term is applied once per `value_every_gradient_steps` updates, its adjacency term at each.
     """
     cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
-    penalty = None if embedding is None else too_far(embedding, setup)
+    penalty = None if embedding is None else too_far(embedding, setup, seen)
 
     def one_update(manager: TD3State, drawn: Drawn, with_value: bool) -> tuple[TD3State, Metrics]:
         key, batch = drawn
@@ -80,6 +91,8 @@ def learn(
             corrected = correct(draw_candidates(key_draw, batch, setup), controller, batch, setup)
             metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))
             window = window._replace(action=corrected)
+        if seen is not None:
+            window = window._replace(obs=inputs.scale(seen, window.obs), next_obs=inputs.scale(seen, window.next_obs))
         manager, numbers = td3.update(key_update, manager, window, setup.space, penalty, settings(setup.cfg), with_value)
         return manager, metrics | numbers
 

@@ -4,7 +4,8 @@
     critics: error of both against y                        squared, or Huber
     actor:  -Q_1(s, pi(s)) + w penalty(s, pi(s)) + v z^2    the manager's penalty is the adjacency loss (Eq. 12, 13)
 
-z is the actor's output before it is squashed into an action; the paper has no such term (v = 0).
+z is the actor's output before it is squashed into an action; the paper has no such term (v = 0). The first term may be divided
+by its mean absolute value, and the critics may have layer norms (not in the paper).
 
 Both critics, the actor and all slow copies are updated at every call. Levels and tasks differ in `Settings` only.
 """
@@ -52,6 +53,8 @@ class Settings(NamedTuple):
     target_noise_sigma: float = 0.0
     target_noise_clip: float = 0.0
     output_penalty: float = 0.0
+    layer_norm: bool = False
+    value_scale: str = "plain"
 
 
 class Transition(NamedTuple):
@@ -85,7 +88,7 @@ def init(key: PRNGKeyArray, obs_dim: int, action_dim: int, settings: Settings) -
     actor = MLP.init(key_actor, (obs_dim, *settings.hidden, action_dim))
     sizes = (obs_dim + action_dim, *settings.hidden, 1)
     key_first, key_second = jax.random.split(key_critics)
-    critics = (MLP.init(key_first, sizes), MLP.init(key_second, sizes))
+    critics = (MLP.init(key_first, sizes, settings.layer_norm), MLP.init(key_second, sizes, settings.layer_norm))
     return TD3State(
         actor=actor,
         critics=critics,
@@ -159,15 +162,23 @@ def actor_loss(
     penalty_weight: float,
     with_value: bool = True,
     output_penalty: float = 0.0,
+    value_scale: str = "plain",
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output."""
+    """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output.
+
+    With the `value_scale` "mean" the value is divided by its mean absolute value over the minibatch, which is taken as a
+    constant: it then weighs the same, whatever the rewards are.
+    """
 
     def terms(obs: Array) -> tuple[Array, Array, Array]:
         action = act(actor, obs, actions)
         chosen_value = value(critic, obs, action) if with_value else jnp.zeros(())
         return chosen_value, jnp.zeros(()) if penalty is None else penalty(obs, action), saturation(action, actions)
 
-    mean_value, penalised, saturated = jax.tree.map(jnp.mean, jax.vmap(terms)(batch.obs))
+    values, *others = jax.vmap(terms)(batch.obs)
+    mean_value, penalised, saturated = map(jnp.mean, (values, *others))
+    if value_scale == "mean":
+        mean_value = mean_value / jnp.maximum(jax.lax.stop_gradient(jnp.mean(jnp.abs(values))), 1e-6)
     metrics = {"saturation": saturated} | ({} if penalty is None else {"penalty": penalised})
     loss = -mean_value + penalty_weight * penalised
     if output_penalty > 0:
@@ -193,7 +204,7 @@ def update_actor(
     state: TD3State, batch: Transition, actions: Range, penalty: Penalty | None, settings: Settings, with_value: bool = True
 ) -> tuple[TD3State, Metrics]:
     """One gradient step of the actor, with or without its value term; none if no term is left."""
-    weights = (settings.penalty_weight, with_value, settings.output_penalty)
+    weights = (settings.penalty_weight, with_value, settings.output_penalty, settings.value_scale)
     grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, state.critics[0], batch, actions, penalty, *weights)
     penalised = penalty is not None and settings.penalty_weight > 0
     if with_value or penalised or settings.output_penalty > 0:

@@ -8,7 +8,8 @@ from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, Environment, HostTask
 from hrac.runs import Parts
-from hrac.spaces import Actions, AnyArray
+from hrac.settings import TD3
+from hrac.spaces import Actions, AnyArray, Box
 from hrac.worlds.base import World
 from hrac.worlds.device import DeviceWorld
 from hrac.worlds.host import HostWorld, closing
@@ -57,4 +58,7 @@ def setup_for(interface: Interface, config: Config, fallen: Callable[[AnyArray],
         sees_context=config.controller.sees_context,
         fallen=fallen,
     )
-    return Setup(space, interface.actions, interface.obs_dim, config)
+    actions = interface.actions
+    if isinstance(actions, Box) and isinstance(config.controller, TD3):
+        actions = actions._replace(share=config.controller.action_share)
+    return Setup(space, actions, interface.obs_dim, config)

@@ -18,6 +18,7 @@ from hrac.spaces import Actions, Box
 Numbers: TypeAlias = NDArray[np.float64]
 Ids: TypeAlias = NDArray[np.int64]
 
+TORQUES = Box((-body.MAX_TORQUE,) * body.MOTORS, (body.MAX_TORQUE,) * body.MOTORS)
 _UNSTABLE = [
     mujoco.mjtWarning.mjWARN_BADQPOS.value,
     mujoco.mjtWarning.mjWARN_BADQVEL.value,
@@ -65,7 +66,7 @@ class AntBatch(ABC):
     of another shape, raises `ValueError` before anything moves.
     """
 
-    actions: Actions = Box((-body.MAX_TORQUE,) * body.MOTORS, (body.MAX_TORQUE,) * body.MOTORS)
+    actions: Actions = TORQUES
     position_low: tuple[float, ...]
     position_high: tuple[float, ...]
     context_dim = 0

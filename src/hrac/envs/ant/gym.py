@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from hrac.envs.ant.batch import AntBatch, Definition, Numbers
+from hrac.envs.ant.batch import TORQUES, AntBatch, Definition, Numbers
 from hrac.envs.ant.gather import AntGather, GatherBatch
 from hrac.envs.ant.maze import SPARSE, AntMaze, MazeBatch
 from hrac.envs.ant.viewer import FPS, RENDER_MODES, Viewer
@@ -173,7 +173,7 @@ def changed(definition: Any, changes: dict[str, Any]) -> Any:
 
 def spaces_of(batch: AntBatch) -> tuple[spaces.Space[Any], Any]:
     """The observation space and the action space of one copy."""
-    low, high = (np.array(bound, np.float32) for bound in batch.actions)
+    low, high = (np.array(bound, np.float32) for bound in (TORQUES.low, TORQUES.high))
     obs, position = (spaces.Box(-np.inf, np.inf, (size,), np.float64) for size in (batch.obs_dim, batch.goal_dim))
     if batch.context_dim == 0:
         return obs, spaces.Box(low, high)
