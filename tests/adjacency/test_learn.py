@@ -88,6 +88,66 @@ def test_half_of_each_minibatch_is_adjacent_and_the_labels_are_right():
     np.testing.assert_array_equal(batch.adjacent.sum(axis=1), 4)
 
 
+# Where nobody has been.
+
+
+@pytest.mark.usefixtures("_both_ways")
+def test_pairs_that_lead_to_blank_cells_are_not_adjacent():
+    """Of the cells 0 to 5 the first three are old: beside them only -2 and -1 are blank."""
+    table = line(6, k=2)
+    batch = TablePairs(table, unexplored=1.0, old=3).draw(np.random.default_rng(0), 50, 8)
+    first, second = indices(batch)
+    np.testing.assert_array_equal(batch.adjacent.sum(axis=1), 4)
+    np.testing.assert_array_equal(batch.adjacent[batch.adjacent], table.adjacent(first[batch.adjacent], second[batch.adjacent]))
+    blank = set(zip(first[~batch.adjacent].tolist(), second[~batch.adjacent].tolist(), strict=True))
+    assert blank == {(0, -2), (0, -1), (1, -1)}
+
+
+def test_a_share_of_the_pairs_leads_there():
+    batch = TablePairs(line(6, k=2), unexplored=0.25, old=6).draw(np.random.default_rng(0), 500, 8)
+    _, second = indices(batch)
+    outside = (second < 0) | (second > 5)
+    assert not (outside & batch.adjacent).any()
+    assert outside[~batch.adjacent].mean() == pytest.approx(0.25, abs=0.03)
+
+
+def test_where_no_cell_is_old_nothing_is_blank():
+    plain, none_old = (
+        TablePairs(line(6, k=2), unexplored, old=0).draw(np.random.default_rng(0), 5, 8) for unexplored in (0.0, 0.5)
+    )
+    jax.tree.map(np.testing.assert_array_equal, plain, none_old)
+
+
+def test_a_cell_is_old_when_the_next_trajectories_come_and_a_snapshot_knows_it():
+    cfg = dataclasses.replace(CFG, unexplored=1.0)
+    source = Table(1, 1, cfg)
+    for places in ([0.0, 1.0], [1.0, 2.0]):
+        source.extend(np.array(places)[:, None], np.zeros(2, np.int64))
+    again = Table(1, 1, cfg)
+    again.restore(source.snapshot())
+    for each in (source, again):
+        _, second = indices(each.pairs().draw(np.random.default_rng(0), 50, 4))
+        assert set(second.ravel().tolist()) == {0, 1, 2, -2, -1, 3}  # 3 is beside 1, which is old; 4 is beside 2, which is not
+
+
+def test_blank_pairs_teach_that_a_wall_is_not_adjacent():
+    """Two corridors with a wall of one cell between them: without blank pairs the wall is taken for a part of them."""
+    judged = []
+    for unexplored in (0.0, 0.5):
+        source = walk_along(CORRIDORS, k=3)
+        source._unexplored, source._old = unexplored, len(source.table.cells)
+        states, rngs = fresh(0)
+        states, _ = train(states, [source], rngs, 1_000, CFG)
+        embedding = jax.tree.map(lambda leaf: leaf[0], states.embedding)
+        corridor = np.array([(0.0, c) for c in range(2, LENGTH)], np.float32)
+        wall = corridor + np.array([1.0, 0.0], np.float32)
+        ahead = np.array([(0.0, c - 1) for c in range(2, LENGTH)], np.float32)
+        judged.append([np.mean(distance(embedding, corridor, other) < CFG.threshold) for other in (wall, ahead)])
+    assert judged[0][0] > 0.8  # in the wall, without
+    assert judged[1][0] < 0.4  # with
+    assert judged[1][1] == 1.0  # the next cell of the corridor stays adjacent
+
+
 def test_weights_are_the_shares_of_the_two_kinds_of_pairs():
     batch = TablePairs(line(6, k=2)).draw(np.random.default_rng(0), 3, 8)  # 21 pairs: 6 + 5 + 4 adjacent
     np.testing.assert_allclose(batch.weight, np.where(batch.adjacent, 2 * 15 / 21, 2 * 6 / 21), rtol=1e-6)
