@@ -523,3 +523,10 @@ def test_ants_may_have_fewer_steps_a_round_than_windows_have_but_all_as_many():
         with pytest.raises(ConfigError, match=rf"multiple of training.envs_per_run = {copies}, got 400 \(near: {near}\)"):
             replace(ants, {"training.envs_per_run": copies})
         replace(ants, {"training.envs_per_run": copies, "training.round_env_steps": near})
+
+
+@pytest.mark.parametrize(
+    ("task", "step"), [("maze", 100_000), ("key-chest", 150_000), ("point-maze", 22_000), ("ant-maze", 52_000)]
+)
+def test_learning_starts_when_the_readme_says(task, step):
+    assert config_for(task).learning_env_steps == step

@@ -104,6 +104,11 @@ class Config:
         """Steps of random behaviour before anything is learned."""
         return self.adjacency.pretrain_env_steps if self.adjacency.source in ("table", "trajectories") else 0
 
+    @property
+    def learning_env_steps(self) -> int:
+        """The step at which learning starts, if no window is cut short by the end of an episode; a little sooner otherwise."""
+        return self.first_env_steps + self.manager.start_windows * self.k
+
     def _check_round(self) -> None:
         """All copies make the same number of steps, and the manager a whole number of updates."""
         copies, steps = self.training.envs_per_run, self.training.round_env_steps

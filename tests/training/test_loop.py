@@ -339,3 +339,28 @@ def test_tensorboard_reads_the_same_numbers_also_after_a_resume(tmp_path):
     assert [step for step, _ in ours] == [400, 600, 800, 1000]
     assert [(event.step, np.float32(event.value)) for event in events.Scalars("eval/return/seed0")] == ours
     assert len(events.Scalars("time/steps_per_second")) == 4
+
+
+class Heard(Silent):
+    """Remembers what is said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, text):
+        self.lines.append(text)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),  # 400 random steps, then 40 windows of 4
+    [
+        (480, "nothing will be learned: learning starts at about step 560, and the run ends at 480 (--steps)"),
+        (600, "learning starts at about step 560"),
+    ],
+)
+def test_a_run_says_when_learning_starts_and_when_it_never_will(tmp_path, steps, said):
+    display = Heard()
+    hrac.train("maze", steps=steps, out=tmp_path / "run", display=display, **TINY)
+    assert display.lines == ["random behaviour for 400 steps, first adjacency network ...", said]
+    learned = "manager/critic_loss" in (tmp_path / "run" / "metrics.csv").read_text()
+    assert learned == (steps > 560)

@@ -68,6 +68,8 @@ def train(
             if fresh and training.sources:
                 walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
                 display.say(f"{walk}first adjacency network ...")
+            if fresh:
+                display.say(_when_learning_starts(config))
             if not (fresh or training.world.exact):
                 display.say("new episodes begin: the state of this environment cannot be saved")
             try:
@@ -82,6 +84,13 @@ def train(
                 return Outcome(folder, 0, False, True, {})
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
             return Outcome(folder, training.env_steps, training.ended, interrupted(), last)
+
+
+def _when_learning_starts(config: Config) -> str:
+    start, end = config.learning_env_steps, config.training.total_env_steps
+    if start < end:
+        return f"learning starts at about step {start:,}"
+    return f"nothing will be learned: learning starts at about step {start:,}, and the run ends at {end:,} (--steps)"
 
 
 class _FolderRecord:
