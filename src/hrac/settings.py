@@ -139,7 +139,8 @@ class ControllerSettings:
     """What the controller sees of an absolute subgoal: the point (published code), or its displacement from the agent."""
 
     sees_position: bool = True
-    """Whether the position is among its inputs. If not, zeros replace it (published code: not on the ants)."""
+    """Whether the position is among its inputs. If not, zeros replace its first two coordinates (published code: not on the
+    ants). A height is seen (as in HIRO's code)."""
 
     sees_context: bool = False
     """Whether the numbers that set the task of an episode, such as a target, are among its inputs (paper: no)."""
@@ -267,7 +268,8 @@ class AdjacencyConfig:
 
     unexplored: Fraction = 0.0
     """With the source "table": share of the pairs that are not adjacent whose second cell is one beside an explored cell that
-    nobody has entered though there was time to, such as a wall (ours). 0: all pairs are of explored cells (paper)."""
+    nobody has entered though there was time to, such as a wall (ours). Where goals have a height, most such cells are above or
+    below explored ones. 0: all pairs are of explored cells (paper)."""
 
     cell_size: Positive = 1.0
     """Edge length of the cells of goal space (paper: 1)."""

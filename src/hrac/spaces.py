@@ -24,13 +24,22 @@ class Box(NamedTuple):
         """How many numbers a network outputs for an action."""
         return len(self.low)
 
+    @property
+    def limits(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Lowest and highest action of an agent."""
+        if self.share == 1:
+            return self.low, self.high
+        ends = list(zip(self.low, self.high, strict=True))
+        cut = [(1 - self.share) / 2 * (high - low) for low, high in ends]
+        return (
+            tuple(low + less for (low, _), less in zip(ends, cut, strict=True)),
+            tuple(high - less for (_, high), less in zip(ends, cut, strict=True)),
+        )
+
     def bounds(self, like: AnyArray) -> tuple[AnyArray, AnyArray]:
         """Lowest and highest action of an agent, as arrays that broadcast against `like` (..., action)."""
         xp, axes = like.__array_namespace__(), (1,) * (like.ndim - 1)
-        low, high = (xp.asarray(bound, dtype=xp.float32).reshape(*axes, -1) for bound in (self.low, self.high))
-        if self.share < 1:
-            middle, half = (low + high) / 2, self.share * (high - low) / 2
-            return middle - half, middle + half
+        low, high = (xp.asarray(bound, dtype=xp.float32).reshape(*axes, -1) for bound in self.limits)
         return low, high
 
     def squash(self, raw: Float[AnyArray, "*n action"]) -> Float[AnyArray, "*n action"]:

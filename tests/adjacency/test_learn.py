@@ -111,6 +111,17 @@ def test_a_share_of_the_pairs_leads_there():
     assert outside[~batch.adjacent].mean() == pytest.approx(0.25, abs=0.03)
 
 
+def test_blank_pairs_count_also_where_all_explored_cells_are_adjacent():
+    batch = TablePairs(line(4, k=5), unexplored=1.0, old=4).draw(np.random.default_rng(0), 5, 8)
+    np.testing.assert_array_equal(batch.weight[~batch.adjacent], 1.0)
+
+
+def test_in_many_dimensions_not_all_cells_around_are_looked_at():
+    table = AdjacencyTable(1, 1.0, 8)
+    table.explore(np.zeros((1, 8)))
+    assert len(pairs.blank_cells(table, old=1)[0]) <= pairs.MOST_BLANK
+
+
 def test_where_no_cell_is_old_nothing_is_blank():
     plain, none_old = (
         TablePairs(line(6, k=2), unexplored, old=0).draw(np.random.default_rng(0), 5, 8) for unexplored in (0.0, 0.5)

@@ -44,7 +44,7 @@ def test_they_stay_once_they_are_of_enough():
 def test_an_input_that_never_varies_is_moved_to_zero():
     found = inputs.see(inputs.init(1), jnp.full((5, 1), 7.0), MOST)
     assert inputs.scale(found, jnp.array([7.0])).tolist() == [0.0]
-    assert np.isfinite(inputs.scale(found, jnp.array([7.1]))).all()
+    np.testing.assert_allclose(inputs.scale(found, jnp.array([7.1])), [0.1], rtol=1e-5)
 
 
 @pytest.mark.parametrize("runs", [(), (3,)])
@@ -94,9 +94,7 @@ def test_a_training_with_all_of_ours_is_resumed_exactly_and_its_policy_acts(tmp_
     assert texts[0] == texts[1]
     assert whole.finished
     policy = hrac.load(tmp_path / "whole", 1)
-    env = policy.task.evaluation().batch(1)
-    obs = np.concatenate([env.reset(seeds=[0]), env.context], axis=1)[0]
-    assert np.abs(policy.act(obs)).max() <= 0.5  # of -1 to 1
+    assert policy.setup.actions.squash(np.full(2, 100.0, np.float32)).tolist() == [0.5, 0.5]  # of -1 to 1
     evaluations = hrac.evaluate(tmp_path / "whole", episodes=3)
     assert len({row.means["eval/return"] for row in evaluations}) == 2  # the seeds have their own networks
 

@@ -122,6 +122,13 @@ def test_who_is_on_its_back_at_the_end_has_fallen(xp):
     assert shares["failed_out_of_time"] == [0.0, 0.0, 0.0]
 
 
+def test_who_only_steps_between_two_cells_is_stuck():
+    place = (np.arange(40) % 2).astype(np.float32).reshape(40, 1, 1)
+    alive, nothing = np.ones((40, 1), bool), np.zeros((40, 1), bool)
+    shares = endings(Episode(place, place, nothing, place[..., 0], place, nothing, alive), SETUP, ends_on_success=True)
+    assert shares["failed_stuck"].tolist() == [True]
+
+
 def test_an_agent_that_came_lately_is_not_stuck_and_one_that_stays_is():
     """k = 3: what counts are the last 15 steps. One moves from 0 to 2 in step 4 of 20, the other in step 8."""
     place = np.zeros((20, 2, 1), np.float32)

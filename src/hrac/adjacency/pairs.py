@@ -22,6 +22,8 @@ FAR = 4
 
 BLANK_REACH = 2
 """Cells are taken for blank up to this many cells from an explored one, in each coordinate."""
+MOST_BLANK = 125
+"""At most so many cells around each are looked at: all in up to three dimensions, in more a random choice."""
 
 
 def blank_cells(table: AdjacencyTable, old: int) -> tuple[Cells, Cells]:
@@ -34,8 +36,12 @@ def blank_cells(table: AdjacencyTable, old: int) -> tuple[Cells, Cells]:
     >>> [part.ravel().tolist() for part in blank_cells(table, old=1)]
     [[0, 0], [-2, -1]]
     """
-    sides = [range(-BLANK_REACH, BLANK_REACH + 1)] * table.cells.shape[1]
-    around = table.cells[:old, None] + np.array(list(itertools.product(*sides)))  # (old, offsets, goal)
+    side, dimensions = np.arange(-BLANK_REACH, BLANK_REACH + 1), table.cells.shape[1]
+    if len(side) ** dimensions <= MOST_BLANK:
+        offsets = np.array(list(itertools.product(side, repeat=dimensions)))
+    else:
+        offsets = np.random.default_rng(0).choice(side, (MOST_BLANK, dimensions))
+    around = table.cells[:old, None] + offsets  # (old, offsets, goal)
     blank = ~table.explored(around.reshape(-1, around.shape[-1])).reshape(around.shape[:2])
     return np.nonzero(blank)[0], around[blank]
 
@@ -81,6 +87,7 @@ class TablePairs:
             pick = rng.integers(len(self._blank[0]), size=replaced.sum())
             first[replaced] = self._centres[self._blank[0][pick]]
             second[replaced] = self._table.centre_of(self._blank[1][pick])
+            weight = np.where(replaced, np.maximum(weight, 1.0), weight)  # also where all explored cells are adjacent
         return PairBatch(first, second, adjacent, weight)
 
     def _reject(self, rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Cells, Cells]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from hrac.nets import MLP
 
 SMALLEST_VARIANCE = 1e-6
-"""Inputs that vary less than this are constant: they are moved to 0 and hardly enlarged."""
+"""Inputs that vary less than this are constant: they are moved to 0 and not enlarged."""
 
 
 class Inputs(NamedTuple):
@@ -24,8 +24,8 @@ class Inputs(NamedTuple):
 
     @property
     def deviation(self) -> Float[Array, "*runs inputs"]:
-        """The standard deviation."""
-        return jnp.sqrt(jnp.maximum(self.variance, SMALLEST_VARIANCE))
+        """The standard deviation; 1 of what is constant."""
+        return jnp.where(self.variance < SMALLEST_VARIANCE, 1.0, jnp.sqrt(jnp.maximum(self.variance, SMALLEST_VARIANCE)))
 
 
 def init(inputs: int) -> Inputs:

@@ -31,7 +31,7 @@ class SubgoalSpace(NamedTuple):
     context: int = 0
     """Numbers at the end of an observation that only the manager sees."""
     sees_position: bool = True
-    """Whether the controller sees its position."""
+    """Whether the controller sees its position. If not, it still sees a third coordinate, the height."""
     sees_context: bool = False
     """Whether the controller sees the context too."""
     fallen: Callable[[AnyArray], AnyArray] | None = None
@@ -105,8 +105,9 @@ class SubgoalSpace(NamedTuple):
         """The controller's input: the part of the observation that it may see, then the subgoal."""
         xp, seen = obs.__array_namespace__(), obs[..., : self.seen_dim(obs.shape[-1])]
         if not self.sees_position:
-            hidden = xp.zeros((*seen.shape[:-1], self.goal_dim), dtype=seen.dtype)
-            seen = xp.concatenate([hidden, seen[..., self.goal_dim :]], axis=-1)
+            plane = min(self.goal_dim, 2)
+            hidden = xp.zeros((*seen.shape[:-1], plane), dtype=seen.dtype)
+            seen = xp.concatenate([hidden, seen[..., plane:]], axis=-1)
         return xp.concatenate([seen, self.shown(subgoal, self.phi(obs))], axis=-1)
 
     def seen_dim(self, obs_dim: int) -> int:

@@ -23,7 +23,7 @@ Point: TypeAlias = tuple[float, float]
 Box: TypeAlias = tuple[Point, Point]
 """A rectangle: its lowest and its highest (x, y)."""
 RewardRule: TypeAlias = Callable[[AnyArray, AnyArray], AnyArray]
-"""From positions (n, 2) and targets (n, 2) to rewards (n,). For use on a device it must take JAX arrays too."""
+"""From positions (n, goal) and targets (n, goal) to rewards (n,). For use on a device it must take JAX arrays too."""
 
 Maze = TypeVar("Maze", bound="BlockMaze")
 
@@ -217,7 +217,7 @@ class BlockMaze:
         return rng.choice(np.array(self.pairs)) + rng.uniform(-self.pair_noise, self.pair_noise, (2, 2))
 
     def rewards(self, positions: AnyArray, targets: AnyArray) -> AnyArray:
-        """The rewards at positions (n, 2) with targets (n, 2)."""
+        """The rewards at positions (n, goal) with targets (n, goal)."""
         if callable(self.reward):
             return positions.__array_namespace__().asarray(self.reward(positions, targets), dtype=positions.dtype)
         distance = _distance(positions, targets)
@@ -227,7 +227,7 @@ class BlockMaze:
         return near if self.reward == "sparse" else near - 1
 
     def success(self, positions: AnyArray, targets: AnyArray) -> AnyArray:
-        """Whether positions (n, 2) are near enough to targets (n, 2)."""
+        """Whether positions (n, goal) are near enough to targets (n, goal)."""
         return _distance(positions, targets) < self.success_radius
 
     def sketch(self, target: Point | None = None) -> Sketch:

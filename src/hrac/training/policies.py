@@ -25,7 +25,7 @@ from hrac.settings import STRICT
 from hrac.spaces import Box, Discrete
 from hrac.worlds.episodes import Player
 from hrac.worlds.host import action_noise
-from hrac.worlds.make import Interface, make_setup, setup_for
+from hrac.worlds.make import Interface, fallen_of, make_setup, setup_for
 
 Bound: TypeAlias = Annotated[tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(max_length=100_000)]
 Indices: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=100_000)]
@@ -178,7 +178,8 @@ class Policy:
     @property
     def player(self) -> Player:
         """Plays whole episodes with this policy."""
-        return Player(self.task, self.actors, self.setup)
+        space = self.setup.space._replace(fallen=fallen_of(self.task))  # a policy file does not know it
+        return Player(self.task, self.actors, self.setup._replace(space=space))
 
     def reset(self, seed: int | None = None) -> None:
         """Start an episode: a new subgoal is due. With a seed, the actions that are drawn can be repeated."""

@@ -200,7 +200,7 @@ def _random_walk(keys: Key[Array, " runs"], *, episodes: int, steps: int, env: E
 
         def one_step(state: State, key: PRNGKeyArray) -> tuple[State, Array]:
             key_action, key_env = jax.random.split(key)
-            step = env.step(key_env, state, _random_action(key_action, env.actions))
+            step = env.step(key_env, state, _random_action(key_action, setup.actions))
             return step.state, setup.space.phi(step.obs)
 
         _, positions = jax.lax.scan(one_step, state, jax.random.split(key_steps, steps))
@@ -213,7 +213,7 @@ def _random_walk(keys: Key[Array, " runs"], *, episodes: int, steps: int, env: E
 
 def _random_action(key: PRNGKeyArray, actions: Actions) -> Array:
     if isinstance(actions, Box):
-        low, high = jnp.asarray(actions.low), jnp.asarray(actions.high)
+        low, high = map(jnp.asarray, actions.limits)
         return jax.random.uniform(key, low.shape, minval=low, maxval=high)
     return jax.random.randint(key, (), 0, actions.choices)
 

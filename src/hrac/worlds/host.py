@@ -190,7 +190,7 @@ class HostWorld:
     def _random_actions(self, rng: np.random.Generator, count: int) -> NDArray[Any]:
         actions = self.setup.actions
         if isinstance(actions, Box):
-            return rng.uniform(actions.low, actions.high, (count, actions.outputs))
+            return rng.uniform(*actions.limits, (count, actions.outputs))
         return rng.integers(actions.choices, size=count)
 
     def evaluate(self, actors: list[Actors], episodes: int, env_steps: int) -> dict[str, NDArray[Any]]:

@@ -42,7 +42,15 @@ def make_setup(task: Environment | HostTask, config: Config) -> Setup:
     if isinstance(task, HostTask):
         with closing(task.batch(1, 1)) as copy:
             return setup_for(_interface(copy, copy.obs_dim + copy.context_dim), config, getattr(copy, "fallen", None))
-    return setup_for(_interface(task, task.obs_dim), config, getattr(task, "fallen", None))
+    return setup_for(_interface(task, task.obs_dim), config, fallen_of(task))
+
+
+def fallen_of(task: Environment | HostTask) -> Callable[[AnyArray], AnyArray] | None:
+    """The function that tells who has fallen, if the task has one."""
+    if isinstance(task, HostTask):
+        with closing(task.batch(1, 1)) as copy:
+            return getattr(copy, "fallen", None)
+    return getattr(task, "fallen", None)
 
 
 def setup_for(interface: Interface, config: Config, fallen: Callable[[AnyArray], AnyArray] | None = None) -> Setup:

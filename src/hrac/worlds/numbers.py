@@ -80,7 +80,7 @@ def endings(episode: Episode, setup: Setup, ends_on_success: bool) -> dict[str, 
         return ended
     recent = alive & (_times(alive) > end[..., 0] - STUCK_WINDOWS * setup.cfg.k)
     way = xp.linalg.norm(space.phi(episode.next_obs) - space.phi(last_obs), axis=-1)
-    stuck = xp.max(xp.where(recent, way, 0.0), axis=-2) < setup.cfg.adjacency.cell_size
+    stuck = xp.max(xp.where(recent, way, 0.0), axis=-2) <= setup.cfg.adjacency.cell_size
     success = xp.any(episode.terminated & alive, axis=-2)
     left = ~success
     ended["success"] = success

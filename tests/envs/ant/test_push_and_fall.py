@@ -16,6 +16,7 @@ from hrac.envs.paint import paint
 from hrac.envs.palette import BLOCK, CHASM
 from hrac.experiments import tasks
 from hrac.folder.progress import Silent
+from hrac.worlds.make import make_setup
 
 PUSH, FALL = (AntMaze(**MAZES[name].fields) for name in ("push", "fall"))
 STILL = np.zeros((1, 8))
@@ -139,6 +140,13 @@ def test_an_ant_starts_on_the_platform():
     assert (batch.qpos[:, 2] > 4.2).all()
 
 
+def test_the_controller_sees_its_height_but_not_its_place():
+    config = tasks.config_for("ant-fall")
+    space = make_setup(tasks.make_env(config), config).space
+    seen = space.controller_input(np.arange(1.0, 34.0, dtype=np.float32), np.zeros(3, np.float32))
+    assert seen[:4].tolist() == [0.0, 0.0, 3.0, 4.0]
+
+
 def test_falls_goals_have_a_height():
     batch = _one(FALL)
     assert (batch.position_low, batch.position_high) == ((-4.0, -4.0, 0.0), (12.0, 28.0, 5.0))
@@ -157,6 +165,7 @@ def test_gymnasium_takes_goals_with_a_height():
     assert env.observation_space["achieved_goal"].shape == (3,)
     np.testing.assert_array_equal(obs["achieved_goal"], obs["observation"][:3])
     assert obs["desired_goal"].tolist() == [1.0, 2.0, 3.0]
+    assert env.reset()[0]["desired_goal"].tolist() == [0.0, 27.0, 4.5]  # it was for one episode
     assert env.unwrapped.compute_reward([2.0, 24.0, 10.5], [0.0, 27.0, 4.5], {}) == -7.0
     assert env.unwrapped.compute_terminated([[0.0, 27.0, 0.0]] * 2, [0.0, 27.0, 4.5], {}).tolist() == [True, True]
     with pytest.raises(ValueError, match=r'options\["target"\] must be finite numbers of shape \(3,\)'):
@@ -195,6 +204,8 @@ def test_the_episode_picture_follows_the_box(tmp_path):
     for name in ("push", "fall"):
         run = tmp_path / name
         hrac.train(f"ant-{name}", steps=280, out=run, display=Silent(), **small)
+        (evaluation,) = hrac.evaluate(run, episodes=2)
+        assert {"eval/fallen", "eval/failed_fallen"} <= evaluation.means.keys()  # a policy file does not know who has fallen
         assert cli._main(["picture", str(run), "--out", str(tmp_path / f"{name}.png")]) == 0
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
@@ -206,6 +217,7 @@ def test_the_episode_picture_follows_the_box(tmp_path):
         ({"slides": "xx"}, "slides must be some of the axes"),
         ({"slides": ""}, "slides must be some of the axes"),
         ({"slides": "yz"}, r"slides must be without 'z' where no chasm \('~'\) is in the layout, got 'yz'"),
+        ({"target_height": True}, "target_height must be a positive number or None, got True"),
         ({"target_height": -1.0}, "target_height must be a positive number or None, got -1.0"),
         ({"target_height": float("nan")}, "target_height must be a positive number or None"),
     ],

@@ -26,7 +26,7 @@ class AntEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     **Observations**, float64: qpos (15), qvel (14), numbers of the task, and the time. The first two numbers are the torso's x
     and y. If an episode has a target that the agent sees, the observation is a dictionary of `observation`,
-    `achieved_goal` (x, y) and `desired_goal` (x, y).
+    `achieved_goal` and `desired_goal`: (x, y), or (x, y, z) where targets have a height.
 
     **Ends**: `terminated` when the task is done, `truncated` at its time limit. The ant never dies.
 
@@ -108,7 +108,7 @@ class AntMazeEnv(AntEnv):
     otherwise it is drawn as in training, uniformly from (-4, -4) to (20, 20). `info["success"]`: within 5 of it now. Success
     ends no episode; for the paper's evaluation make it with `target=(0, 16), ends_on_success=True`.
 
-    `layout`, `block_size`, `target` and `reward` make a maze of your own. `hrac/AntUSmall-v0` to `hrac/AntLarge-v0` are mazes
+    `layout`, `block_size`, `target` and `reward` make a maze of your own. `hrac/AntUSmall-v0` to `hrac/AntFall-v0` are mazes
     of other papers, made by these fields (`hrac.envs.mazes`).
     """
 

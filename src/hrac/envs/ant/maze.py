@@ -57,7 +57,7 @@ class AntMaze(BlockMaze):
         if not isinstance(self.slides, str) or not self.slides or sorted(self.slides) != sorted({*self.slides} & {*"xyz"}):
             raise ValueError(f'slides must be some of the axes, such as "xy", got {self.slides!r}')
         height = self.target_height
-        if height is not None and not (isinstance(height, int | float) and math.isfinite(height) and height > 0):
+        if height is not None and not (type(height) in (int, float) and math.isfinite(height) and height > 0):
             raise ValueError(f"target_height must be a positive number or None, got {height!r}")
         super().__post_init__()
         if "z" in self.slides and not self.floor:
@@ -142,9 +142,10 @@ class MazeBatch(AntBatch):
         super().__init__(definition, num_envs, threads)
         self.position_low, self.position_high = definition.bounds
         if definition.target_height is not None:
-            self.position_low, self.position_high = (*self.position_low, 0.0), (*self.position_high, definition.floor + 1.0)
+            highest = max(definition.floor + 1.0, definition.target_height)
+            self.position_low, self.position_high = (*self.position_low, 0.0), (*self.position_high, highest)
         self.context_dim = self.goal_dim if definition.shows_target else 0
-        self.targets = np.full((num_envs, self.goal_dim), definition.target_height or 0.0)
+        self.targets = np.zeros((num_envs, self.goal_dim))
         """The target of each copy's episode; may be written to."""
 
     @property
@@ -170,6 +171,7 @@ class MazeBatch(AntBatch):
 
     def _begin(self, copy: int, rng: np.random.Generator) -> None:
         self.qpos[copy, 2] += self.definition.floor
+        self.targets[copy] = self.definition.target_height or 0.0
         if self.definition.pairs:
             self.qpos[copy, :2], self.targets[copy, :2] = self.definition.draw_pair(rng)
             return
