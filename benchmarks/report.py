@@ -325,6 +325,21 @@ def choices() -> None:
             )
 
 
+def layer_norm(task: str, others: dict[str, Path], first: int, last: int) -> None:
+    """Layer norms in the manager's critics: how soon seeds are at 5.0, and how often they are below it later."""
+    when = f"below 5.0 from {first:,} to {last:,}"
+    print(f"| task | run | seeds | steps to 5.0, median | below 5.0 after the first at 5.0 | {when} |")
+    print("|---|---|---|---|---|---|")
+    for name, folder in ({"layer norms": CHOICES / f"{task}-layer-norm"} | others).items():
+        cell = cell_of(folder, "eval/return")
+        kept = cell.values[:, (cell.steps >= first) & (cell.steps <= last)]
+        soon, below = np.median(statistics.steps_to(cell, SOLVED)), (kept < SOLVED).sum()
+        print(
+            f"| {TASKS[task][0]} | {name} | {len(cell.values)} | {soon:,.0f} | {fallen(folder)} | "
+            f"{below} of {kept.size} ({below / kept.size:.0%}) |"
+        )
+
+
 def figure(metric: str, label: str, path: Path, best: bool) -> None:
     picture = Figure(figsize=(9.5, 3.4), layout="constrained")
     for axis, (task, (title, most)) in zip(picture.subplots(1, 2), TASKS.items(), strict=True):
@@ -521,6 +536,13 @@ if __name__ == "__main__":
     etas()
     print()
     choices()
+    print()
+    layer_norm(
+        "maze",
+        {"none, seeds 100 to 107": CHOICES / "maze-abs20", "none, seeds 0 to 19": RESULTS / "maze-methods/hrac"},
+        400_000,
+        700_000,
+    )
     figure("eval/return", "return in evaluation", IMAGES / "curves.png", best=True)
     figure("eval/subgoal_within_k", "share of subgoals within k steps", IMAGES / "within_k.png", best=False)
     ants()
