@@ -42,6 +42,10 @@ class View(NamedTuple):
     """The type of its numbers."""
     first_choice: int = 0
     """The number of the first of discrete actions."""
+    states: int = 0
+    """An observation is one of so many numbered states: networks see a one at its place and zeros elsewhere. 0: it is not."""
+    first_state: int = 0
+    """The number of the first state."""
 
     def read(self, observation: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """An observation that starts with the point of goal space, in cells; and what only the manager sees."""
@@ -51,7 +55,14 @@ class View(NamedTuple):
         numbers = np.atleast_1d(np.asarray(observation, np.float64))
         named = self.goal if isinstance(self.goal, tuple) else ()
         rest = np.delete(numbers, [*named, *self.manager_only])
+        if self.states and len(rest):
+            rest = (np.arange(self.states) == rest - self.first_state).astype(np.float64)
         return np.concatenate([self.inside(self.position(observation)), rest]), numbers[list(self.manager_only)]
+
+    def rest_dim(self, size: int) -> int:
+        """How many numbers of an observation of this size follow the point of goal space, for both levels."""
+        rest = size - (len(self.goal) if isinstance(self.goal, tuple) else 0) - len(self.manager_only)
+        return self.states if self.states and rest else rest
 
     def inside(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
         """A point of goal space as the library sees it."""

@@ -147,8 +147,7 @@ class Own:
         assert own.cell is not None
         centre = tuple(((np.array(own.goal_low) + own.goal_high) / 2).tolist())
         view = own._view(form, own.cell, centre)
-        indices = len(own.goal) if isinstance(own.goal, tuple) else 0
-        obs_dim = probe.goal_dim + form.size - indices - len(own.manager_only)
+        obs_dim = probe.goal_dim + view.rest_dim(form.size)
         context_dim = form.goals or len(own.manager_only)
         limit = own.time_limit or form.time_limit
         assert limit is not None
@@ -161,9 +160,8 @@ class Own:
         return dataclasses.replace(self, **{name: value for name, value in changes.items() if name in names})
 
     def _view(self, form: Form, cell: tuple[float, ...] = (), centre: tuple[float, ...] = ()) -> View:
-        return View(
-            self.goal, cell, centre, self.manager_only, form.action_low, form.action_high, form.action_type, form.first_choice
-        )
+        actions = (form.action_low, form.action_high, form.action_type, form.first_choice)
+        return View(self.goal, cell, centre, self.manager_only, *actions, form.states, form.first_state)
 
     def _check_goal(self, form: Form) -> None:
         """Goal space is named, and all indices exist."""

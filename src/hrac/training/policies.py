@@ -43,6 +43,8 @@ class Translation:
     action_high: Bound | None
     action_type: Literal["float16", "float32", "float64"]
     first_choice: int
+    states: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    first_state: int = 0
 
 
 MOST_BYTES = 2_000_000_000
