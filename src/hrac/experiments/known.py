@@ -62,7 +62,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "success": across_lake,
         "settings": {
             "k": 4,
-            "manager.noise_sigma": 1.0,
+            "manager.noise_sigma": 2.0,
             "adjacency.pretrain_env_steps": 2_000,
             "adjacency.update_every_env_steps": 5_000,
             "training.total_env_steps": 100_000,
