@@ -63,6 +63,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "settings": {
             "k": 4,
             "manager.noise_sigma": 2.0,
+            "manager.discount": 0.9,
             "adjacency.pretrain_env_steps": 2_000,
             "adjacency.update_every_env_steps": 5_000,
             "training.total_env_steps": 100_000,
