@@ -167,6 +167,8 @@ def first_step(env: gymnasium.Env[Any, Any], form: Form, view: View) -> Probe:
     observation, *_, info = _next(env, form, view.act(_random(form, np.random.default_rng(0)), form.actions))
     if len(after := _point(view, observation)) != len(first):
         raise TaskError(f"goal: the function must return vectors of one size, got {len(first)} and {len(after)} numbers")
+    if view.target is not None and len(target := _point(view._replace(goal=view.target), observation)) != len(first):
+        raise TaskError(f"target must be a point of goal space, {len(first)} numbers, got {len(target)}")
     return Probe(len(first), frozenset(info))
 
 

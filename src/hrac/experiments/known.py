@@ -50,7 +50,8 @@ KNOWN: dict[str, dict[str, Any]] = {
         "goal_low": (-0.22, -0.22),
         "goal_high": (0.22, 0.22),
         "cell": (0.02, 0.02),
-        "manager_only": (4, 5, 8, 9),
+        "target": (4, 5),
+        "manager_only": (8, 9),
         "success": at_target,
     },
     "FrozenLake-v1": {
