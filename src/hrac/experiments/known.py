@@ -53,6 +53,9 @@ KNOWN: dict[str, dict[str, Any]] = {
         "target": (4, 5),
         "manager_only": (8, 9),
         "success": at_target,
+        "settings": ABSOLUTE
+        | {"k": 5, "manager.noise_sigma": 3.0, "manager.discount": 0.9, "manager.reward_scale": 10.0}
+        | {"training.total_env_steps": 80_000},
     },
     "FrozenLake-v1": {
         "summary": "a lake of 4 x 4 cells with holes, discrete actions; slippery unless is_slippery is false",
