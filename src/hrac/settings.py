@@ -117,6 +117,10 @@ class ManagerConfig:
     """Random subgoals tried in HIRO's off-policy correction, in addition to the stored one and the displacement achieved
     (ants: 10). 0: no correction."""
 
+    output_penalty: NonNegative = 0.0
+    """Weight of the squared output of the actor before it is squashed, in the actor's loss (ours). It keeps subgoals away from
+    the limits of their range, where squashing has almost no gradient. 0: none (paper)."""
+
     hidden: Hidden = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
 

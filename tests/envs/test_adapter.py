@@ -84,9 +84,10 @@ def test_discrete_observations_and_actions_that_do_not_start_at_zero():
     task = own.task(own_worlds.Grid, goal=own_worlds.column).make({"cell": (1.0,), "time_limit": 20})
     batch = task.batch(1)
     assert batch.actions == Discrete(2)
-    np.testing.assert_allclose(batch.reset(seeds=[0])[:, 1], [0.0])
+    assert batch.obs_dim == 1 + 5  # goal space, then a one at the place of the cell
+    np.testing.assert_array_equal(batch.reset(seeds=[0])[0, 1:], [1, 0, 0, 0, 0])
     seen = [batch.step([move]).obs[0] for move in (1, 1, 0)]
-    assert [obs[1] for obs in seen] == [1.0, 2.0, 1.0]
+    assert [obs[1:].argmax() for obs in seen] == [1, 2, 1]
     assert [obs[0] - seen[0][0] for obs in seen] == [0.0, 1.0, 0.0]  # a cell is one of the environment's
 
 
@@ -95,6 +96,24 @@ def test_goal_space_by_indices_comes_first_and_what_only_the_manager_sees_is_apa
     seen, hidden = view.read([9.0, 1.0, 5.0, 4.0])
     assert (seen.tolist(), hidden.tolist()) == ([2.0, -4.0, 5.0], [9.0])
     assert view.outside(seen[:2]).tolist() == [4.0, 1.0]
+
+
+def test_a_target_is_seen_in_cells_at_the_end_of_what_only_the_manager_sees():
+    space = {"goal": (0, 1), "cell": (2.0, 0.5), "centre": (4.0, 3.0), "manager_only": (5,)}
+    observation = [6.0, 4.0, 7.0, 2.0, 3.5, 9.0]  # at (6, 4), a speed, the target (2, 3.5), a number for the manager
+    by_index, by_function = View(**space, target=(3, 4)), View(**space, target=lambda seen: [seen[3], seen[4]])
+    assert [part.tolist() for part in by_index.read(observation)] == [[1.0, 2.0, 7.0], [9.0, -1.0, 1.0]]
+    assert [part.tolist() for part in by_function.read(observation)] == [[1.0, 2.0, 7.0, 2.0, 3.5], [9.0, -1.0, 1.0]]
+    assert (by_index.rest_dim(6), by_function.rest_dim(6)) == (1, 3)
+    assert [view.shows_target for view in (by_index, by_function, View(**space))] == [True, True, False]
+
+
+def test_a_numbered_state_is_a_one_among_zeros():
+    by_function = View(goal=lambda state: [state / 2], cell=(0.5,), centre=(3.0,), states=4, first_state=5)
+    assert [by_function.read(state)[0].tolist() for state in (5, 8)] == [[-1, 1, 0, 0, 0], [2, 0, 0, 0, 1]]
+    assert by_function.rest_dim(1) == 4
+    by_index = View(goal=(0,), cell=(2.0,), centre=(5.0,), states=4, first_state=5)  # its number itself is goal space
+    assert (by_index.read(8)[0].tolist(), by_index.rest_dim(1)) == ([1.5], 0)
 
 
 def test_environments_are_used_again(monkeypatch):

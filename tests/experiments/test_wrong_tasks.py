@@ -306,9 +306,14 @@ WRONG = {
     ),
     "a goal that only the manager sees": (
         {"goal": (0, 1), "manager_only": (1,)},
-        "goal and manager_only must be different indices",
+        "goal, target and manager_only must be different indices",
     ),
-    "manager_only beyond the observation": ({"goal": (0, 1), "manager_only": (5,)}, "goal and manager_only must be different"),
+    "manager_only beyond the observation": (
+        {"goal": (0, 1), "manager_only": (5,)},
+        "goal, target and manager_only must be different",
+    ),
+    "a target of another size": ({"goal": (0, 1), "target": (2,)}, "target must be a point of goal space, 2 numbers, got 1"),
+    "a target that is the goal": ({"goal": (0, 1), "target": (1, 2)}, "goal, target and manager_only must be different"),
     "low of another size": (GOAL | {"goal_low": (0.0,)}, "goal_low must be 2 finite numbers"),
     "high of another size": (GOAL | {"goal_high": (1.0, 1.0, 1.0)}, "goal_high must be 2 finite numbers"),
     "an infinite bound": (GOAL | {"goal_high": (np.inf, 1.0)}, "goal_high must be 2 finite numbers"),

@@ -36,6 +36,7 @@ def settings(cfg: Config) -> Settings:
         critic_weight_decay=level.critic_weight_decay,
         target_noise_sigma=level.target_noise_sigma,
         target_noise_clip=level.target_noise_clip,
+        output_penalty=level.output_penalty,
         layer_norm=level.critic_layer_norm,
         value_scale=level.value_scale,
     )

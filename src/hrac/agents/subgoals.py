@@ -47,8 +47,8 @@ class SubgoalSpace(NamedTuple):
         return obs[..., : self.goal_dim]
 
     def task(self, obs: Float[AnyArray, "*n obs"]) -> Float[AnyArray, "*n goal"]:
-        """The subgoal that stands for the target of the task, which is the context of an observation."""
-        return self.towards(obs[..., obs.shape[-1] - self.context :], self.phi(obs))
+        """The subgoal that stands for the target of the task, which is the end of an observation."""
+        return self.towards(obs[..., obs.shape[-1] - self.goal_dim :], self.phi(obs))
 
     @property
     def _map(self) -> Box:

@@ -170,7 +170,7 @@ class GymBatch:
 
     def sketch(self, copy: int) -> Sketch:
         """The first two coordinates of goal space, without walls, and the goal of an episode where there is one."""
-        goal = self._context[copy][:2] if self.view.goal is None else None
+        goal = self._context[copy][-len(self.view.cell) :][:2] if self.view.shows_target else None
         discs = () if goal is None else (Disc(float(goal[0]), float(goal[1]), 0.5),)
         low, high = (np.array(bound[:2]) for bound in (self.position_low, self.position_high))
         margin = 0.05 * (high - low)

@@ -41,6 +41,9 @@ class Form(NamedTuple):
     action_type: str
     first_choice: int
     time_limit: int | None
+    states: int = 0
+    """How many numbered states observations tell apart; 0: observations are vectors."""
+    first_state: int = 0
 
 
 def made(make: MakeEnv) -> gymnasium.Env[Any, Any]:
@@ -63,7 +66,8 @@ def form_of(env: gymnasium.Env[Any, Any]) -> Form:
     low, high = (
         np.ravel(np.asarray(getattr(bounds, name, side), np.float64)) for name, side in (("low", 0.0), ("high", np.inf))
     )
-    return Form(goals > 0, size, goals, low, high, *_actions_of(env.action_space), _time_limit_of(env))
+    states = (int(space.n), int(space.start)) if isinstance(space, spaces.Discrete) else (0, 0)
+    return Form(goals > 0, size, goals, low, high, *_actions_of(env.action_space), _time_limit_of(env), *states)
 
 
 def _goal_sizes(space: Any) -> tuple[int, int, Any]:
@@ -163,6 +167,8 @@ def first_step(env: gymnasium.Env[Any, Any], form: Form, view: View) -> Probe:
     observation, *_, info = _next(env, form, view.act(_random(form, np.random.default_rng(0)), form.actions))
     if len(after := _point(view, observation)) != len(first):
         raise TaskError(f"goal: the function must return vectors of one size, got {len(first)} and {len(after)} numbers")
+    if view.target is not None and len(target := _point(view._replace(goal=view.target), observation)) != len(first):
+        raise TaskError(f"target must be a point of goal space, {len(first)} numbers, got {len(target)}")
     return Probe(len(first), frozenset(info))
 
 

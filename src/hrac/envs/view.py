@@ -42,6 +42,13 @@ class View(NamedTuple):
     """The type of its numbers."""
     first_choice: int = 0
     """The number of the first of discrete actions."""
+    states: int = 0
+    """An observation is one of so many numbered states: networks see a one at its place and zeros elsewhere. 0: it is not."""
+    first_state: int = 0
+    """The number of the first state."""
+    target: tuple[int, ...] | GoalFunction | None = None
+    """Where the target of an episode is: a point of goal space, named as `goal` is. None: of a dictionary, it is
+    `desired_goal`; else the task shows none."""
 
     def read(self, observation: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """An observation that starts with the point of goal space, in cells; and what only the manager sees."""
@@ -49,9 +56,18 @@ class View(NamedTuple):
             rest, achieved, desired = (np.atleast_1d(np.asarray(observation[key], np.float64)) for key in GOAL_KEYS)
             return np.concatenate([self.inside(achieved), rest]), self.inside(desired)
         numbers = np.atleast_1d(np.asarray(observation, np.float64))
-        named = self.goal if isinstance(self.goal, tuple) else ()
-        rest = np.delete(numbers, [*named, *self.manager_only])
-        return np.concatenate([self.inside(self.position(observation)), rest]), numbers[list(self.manager_only)]
+        rest = np.delete(numbers, self._named)
+        if self.states and len(rest):
+            rest = (np.arange(self.states) == rest - self.first_state).astype(np.float64)
+        hidden = numbers[list(self.manager_only)]
+        if self.target is not None:
+            hidden = np.concatenate([hidden, self.inside(_point(self.target, observation))])
+        return np.concatenate([self.inside(self.position(observation)), rest]), hidden
+
+    def rest_dim(self, size: int) -> int:
+        """How many numbers of an observation of this size follow the point of goal space, for both levels."""
+        rest = size - len(self._named)
+        return self.states if self.states and rest else rest
 
     def inside(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
         """A point of goal space as the library sees it."""
@@ -65,9 +81,18 @@ class View(NamedTuple):
         """The point of goal space of an observation, in the environment's units."""
         if self.goal is None:
             return np.atleast_1d(np.asarray(observation["achieved_goal"], np.float64))
-        if isinstance(self.goal, tuple):
-            return np.atleast_1d(np.asarray(observation, np.float64))[list(self.goal)]
-        return np.atleast_1d(np.asarray(self.goal(observation), np.float64))
+        return _point(self.goal, observation)
+
+    @property
+    def _named(self) -> list[int]:
+        """Indices of the observation that have a meaning of their own."""
+        points = [index for part in (self.goal, self.target) if isinstance(part, tuple) for index in part]
+        return [*points, *self.manager_only]
+
+    @property
+    def shows_target(self) -> bool:
+        """Whether the target of an episode is known. It is then the end of what only the manager sees."""
+        return self.goal is None or self.target is not None
 
     @property
     def actions(self) -> Box:
@@ -82,3 +107,10 @@ class View(NamedTuple):
         low, high = np.asarray(self.action_low), np.asarray(self.action_high)
         scaled = low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (high - low)
         return np.clip(scaled, low, high).astype(self.action_type)
+
+
+def _point(named: tuple[int, ...] | GoalFunction, observation: Any) -> NDArray[np.float64]:
+    """A point of goal space that indices or a function find in an observation."""
+    if isinstance(named, tuple):
+        return np.atleast_1d(np.asarray(observation, np.float64))[list(named)]
+    return np.atleast_1d(np.asarray(named(observation), np.float64))

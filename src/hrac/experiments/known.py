@@ -50,8 +50,12 @@ KNOWN: dict[str, dict[str, Any]] = {
         "goal_low": (-0.22, -0.22),
         "goal_high": (0.22, 0.22),
         "cell": (0.02, 0.02),
-        "manager_only": (4, 5, 8, 9),
+        "target": (4, 5),
+        "manager_only": (8, 9),
         "success": at_target,
+        "settings": ABSOLUTE
+        | {"k": 5, "manager.noise_sigma": 3.0, "manager.discount": 0.9, "manager.reward_scale": 10.0}
+        | {"training.total_env_steps": 80_000},
     },
     "FrozenLake-v1": {
         "summary": "a lake of 4 x 4 cells with holes, discrete actions; slippery unless is_slippery is false",
@@ -62,7 +66,8 @@ KNOWN: dict[str, dict[str, Any]] = {
         "success": across_lake,
         "settings": {
             "k": 4,
-            "manager.noise_sigma": 1.0,
+            "manager.noise_sigma": 2.0,
+            "manager.discount": 0.9,
             "adjacency.pretrain_env_steps": 2_000,
             "adjacency.update_every_env_steps": 5_000,
             "training.total_env_steps": 100_000,

@@ -37,10 +37,14 @@ DISCRETE = {
     "controller.learner": "a2c",
     "controller.learning_rate": 5e-4,
     "controller.entropy_weight": 0.05,
-    "manager.actor_learning_rate": 1e-3,
+    "manager.actor_learning_rate": 3e-4,
+    "manager.buffer_windows": 50_000,
+    "manager.start_fraction": 0.05,
+    "manager.output_penalty": 0.005,
+    "manager.target_noise_sigma": 0.5,
+    "manager.target_noise_clip": 1.0,
     "adjacency.pretrain_env_steps": 10_000,
     "adjacency.update_every_env_steps": 10_000,
-    "manager.buffer_windows": 5_000,
     "training.total_env_steps": 200_000,
     "training.round_env_steps": 40,
     "training.eval_every_env_steps": 10_000,
@@ -87,6 +91,7 @@ class Own:
     goal_high: tuple[float, ...] | None = None
     cell: tuple[float, ...] | None = None
     manager_only: tuple[int, ...] = ()
+    target: tuple[int, ...] | GoalFunction | None = None
     success: Success | None = None
     time_limit: int | None = None
     pool: list[Any] = dataclasses.field(default_factory=list)
@@ -104,7 +109,7 @@ class Own:
 
     def probe(self) -> tuple[Form, Probe]:
         """The form of the environment and of goal space, from one step of it."""
-        form, key = self.form(), (self.goal, self.manager_only)
+        form, key = self.form(), (self.goal, self.manager_only, self.target)
         self._check_goal(form)
         if key not in self.probes:
             self.probes[key] = first_step(self.pool[0], form, self._view(form))
@@ -147,9 +152,8 @@ class Own:
         assert own.cell is not None
         centre = tuple(((np.array(own.goal_low) + own.goal_high) / 2).tolist())
         view = own._view(form, own.cell, centre)
-        indices = len(own.goal) if isinstance(own.goal, tuple) else 0
-        obs_dim = probe.goal_dim + form.size - indices - len(own.manager_only)
-        context_dim = form.goals or len(own.manager_only)
+        obs_dim = probe.goal_dim + view.rest_dim(form.size)
+        context_dim = form.goals or len(own.manager_only) + (0 if own.target is None else probe.goal_dim)
         limit = own.time_limit or form.time_limit
         assert limit is not None
         stepped = {name: changes[name] for name in ("stepping", "step_seconds") if name in changes}
@@ -161,9 +165,8 @@ class Own:
         return dataclasses.replace(self, **{name: value for name, value in changes.items() if name in names})
 
     def _view(self, form: Form, cell: tuple[float, ...] = (), centre: tuple[float, ...] = ()) -> View:
-        return View(
-            self.goal, cell, centre, self.manager_only, form.action_low, form.action_high, form.action_type, form.first_choice
-        )
+        actions = (form.action_low, form.action_high, form.action_type, form.first_choice)
+        return View(self.goal, cell, centre, self.manager_only, *actions, form.states, form.first_state, self.target)
 
     def _check_goal(self, form: Form) -> None:
         """Goal space is named, and all indices exist."""
@@ -172,15 +175,17 @@ class Own:
                 f"goal: name the numbers of the observation that are goal space, by indices from 0 to {form.size - 1} "
                 "(--env.goal 0 1, or goal=(0, 1)), or give a function of the observation"
             )
-        if form.has_goals and (self.goal is not None or self.manager_only):
-            name = "manager_only" if self.goal is None else "goal"
+        given = {"goal": self.goal is not None, "manager_only": bool(self.manager_only), "target": self.target is not None}
+        if form.has_goals and any(given.values()):
+            name = next(name for name, is_given in given.items() if is_given)
             raise TaskError(f"{name}: leave it out: the environment has an achieved_goal and a desired_goal of its own")
-        named = [*(self.goal if isinstance(self.goal, tuple) else ()), *self.manager_only]
+        points = [index for part in (self.goal, self.target) if isinstance(part, tuple) for index in part]
+        named = [*points, *self.manager_only]
         if isinstance(self.goal, tuple) and not self.goal:
             raise TaskError("goal: name at least one number of the observation")
         if any(type(index) is not int or not 0 <= index < form.size for index in named) or len(set(named)) < len(named):
             allowed = f"different indices of the observation, from 0 to {form.size - 1}"
-            raise TaskError(f"goal and manager_only must be {allowed}, got {named}")
+            raise TaskError(f"goal, target and manager_only must be {allowed}, got {named}")
 
 
 def bounds(own: Own, form: Form, seen: Seen) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -253,6 +258,7 @@ def task(
     goal_high: Sequence[float] | None = None,
     cell: Sequence[float] | None = None,
     manager_only: Sequence[int] = (),
+    target: Sequence[int] | GoalFunction | None = None,
     success: Success | None = None,
     time_limit: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -262,9 +268,9 @@ def task(
 
     `goal`: which numbers of the observation are goal space, by indices, or a function of the observation. `goal_low`,
     `goal_high`: its bounds; `cell`: the size of a cell; each in every coordinate. What is not given is measured with random
-    actions. `manager_only`: indices of numbers that the controller may not see, such as a target. `success`: the name of an
-    entry of `info`, or a function of an observation and `info`; it ends an evaluation episode. `settings`: further settings, by
-    their dotted names.
+    actions. `target`: where the target of an episode is, named as `goal`; only the manager sees it. `manager_only`: indices of
+    other numbers that the controller may not see. `success`: the name of an entry of `info`, or a function of an observation
+    and `info`; it ends an evaluation episode. `settings`: further settings, by their dotted names.
     """
     if not callable(make):
         raise TaskError(f"make must be a function that makes the environment, or its class, got {type(make).__name__}")
@@ -279,13 +285,14 @@ def task(
         make_vector,
         goal if goal is None or callable(goal) else _indices("goal", goal),
         manager_only=_indices("manager_only", manager_only),
+        target=target if target is None or callable(target) else _indices("target", target),
         success=success,
         time_limit=time_limit,
         **numbers,
     )
     form = own.form()
     suited, given = settings_for(form.actions), dict(settings or {})
-    if form.has_goals:
+    if form.has_goals or target is not None:
         suited = suited | {"manager.target_chance": TARGET_CHANCE}
     if (learner := given.get("controller.learner")) not in (None, suited["controller.learner"]):
         kind = "continuous" if isinstance(form.actions, Box) else "discrete"

@@ -225,7 +225,7 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
     if threads is not None and not isinstance(world, HostTask):
         raise ConfigError(f"training.env_threads must be None on {config.task}, which is stepped on the device, got {threads}")
     view = getattr(world, "view", None)
-    targets = env.context_dim == len(env.position_low) and (view is None or view.goal is None)
+    targets = env.context_dim == len(env.position_low) if view is None else view.shows_target
     if (chance := config.manager.target_chance) > 0 and not targets:
         raise ConfigError(f"manager.target_chance must be 0 on {config.task}, which shows no target, got {chance:g}")
     if config.manager.subgoals == "task" and not targets:

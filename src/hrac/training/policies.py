@@ -43,6 +43,9 @@ class Translation:
     action_high: Bound | None
     action_type: Literal["float16", "float32", "float64"]
     first_choice: int
+    states: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    first_state: int = 0
+    target: Indices | None = None
 
 
 MOST_BYTES = 2_000_000_000
@@ -97,7 +100,7 @@ def _seen(setup: Setup, view: View | None) -> dict[str, Any]:
         "position_low": space.low,
         "position_high": space.high,
         "own": view is not None,
-        "translation": None if view is None or callable(view.goal) else view._asdict(),
+        "translation": None if view is None or callable(view.goal) or callable(view.target) else view._asdict(),
     }
 
 
