@@ -1,6 +1,9 @@
 """The scripts of `benchmarks/`, as far as they take no time."""
 
 import importlib.util
+import json
+import re
+import sys
 from pathlib import Path
 
 import jax
@@ -78,3 +81,15 @@ def test_the_worlds_with_one_way_doors_are_worlds(tmp_path):
         "0,0,adjacency/accuracy,0.9\n0,50000,eval/success,0.6\n0,90000,eval/success,0.8\n0,90000,eval/subgoal_within_k,1.0\n"
     )
     assert script.row("maze", "directed", tmp_path) == "| maze | directed | 0.80 | 0.80 | 50,000 | 100 % | 0.90 |"
+
+
+def test_what_the_manager_of_frozen_lake_does_is_told(capsys, monkeypatch):
+    tiny = {"manager.hidden": (8,), "controller.hidden": (8,), "adjacency.hidden": (8,), "adjacency.pretrain_env_steps": 400}
+    tiny |= {"training.eval_every_env_steps": 400, "training.eval_episodes": 2}
+    settings = ["--seeds", "1", "--steps", "480", "--settings", json.dumps(tiny)]
+    monkeypatch.setattr(sys, "argv", ["frozen_lake.py", *settings])
+    _script("frozen_lake").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("step 400, seed 100: success ")
+    assert re.fullmatch(r"    at \(0, 0\): \([\d.]+, [\d.]+\), value -?[\d.]+; most valued: \(\d, \d\), -?[\d.]+", lines[1])
+    assert [line.split(",")[0] for line in lines if line.startswith("step")] == ["step 400", "step 480"]
