@@ -47,7 +47,7 @@ def shaken(ants: int = 256, resets: int = 6, steps: int = 10) -> Experience:
     for _ in range(resets):
         obs = env.reset()
         for _ in range(steps):
-            before, obs = obs, env.step(rng.uniform(*env.actions, (ants, 8))).obs
+            before, obs = obs, env.step(rng.uniform(*env.actions.limits, (ants, 8))).obs
             rows.append((before, obs))
     before, after = (np.concatenate(part).astype(np.float32) for part in zip(*rows, strict=True))
     apples, bombs = before[:, -1 - 2 * task.bins : -1 - task.bins], before[:, -1 - task.bins : -1]

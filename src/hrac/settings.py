@@ -228,7 +228,7 @@ class TD3(ControllerSettings):
     critic_layer_norm: bool = False
     """Whether the critics have layer norms before each ReLU (ours)."""
 
-    action_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    action_share: Annotated[float, Field(ge=0.01, le=1)] = 1.0
     """The share of the environment's range of actions, around its middle, that is used (ours; paper: 1). With 0.5 torques that
     may be from -30 to 30 are from -15 to 15."""
 

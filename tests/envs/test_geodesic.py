@@ -36,7 +36,7 @@ def test_in_the_open_the_way_is_straight():
     assert _from_to(room, (0, 0), (3, 4)) in (25, 26)
     assert _from_to(room, (0, 0), (10, 0)) == 50
     straight = np.linalg.norm(room.cells[:, None] - room.cells[None], axis=-1)
-    exact = geodesic.distances(room.cells, room._in_wall)
+    exact = geodesic.distances(room.cells, room.in_wall)
     assert (exact >= straight - 1e-9).all()
     off = ~np.eye(len(straight), dtype=bool)
     assert (exact[off] / straight[off]).max() < 1.014

@@ -25,7 +25,7 @@ SEEDS = [0, 7, 2**40 + 7, 2**63 - 1]
 def _actions(world, rng, count):
     if isinstance(world.actions, Discrete):
         return rng.integers(world.actions.choices, size=count)
-    return rng.uniform(*world.actions, (count, world.actions.outputs)).astype(np.float32)
+    return rng.uniform(*world.actions.limits, (count, world.actions.outputs)).astype(np.float32)
 
 
 def _key(seed, episode, step):
