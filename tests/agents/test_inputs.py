@@ -39,6 +39,7 @@ def test_they_stay_once_they_are_of_enough():
     later = inputs.see(found, jnp.array([[100.0]]), 2)
     assert (found.mean.tolist(), found.variance.tolist()) == ([2.0], [1.0])
     jax.tree.map(np.testing.assert_array_equal, later, found)
+    assert inputs.see(found, jnp.array([[100.0]]), 10_000_000_000).number == 3  # more than a 32-bit number holds
 
 
 def test_an_input_that_never_varies_is_moved_to_zero():

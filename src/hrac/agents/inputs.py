@@ -41,7 +41,7 @@ def see(inputs: Inputs, seen: Float[Array, "n inputs"], most: int) -> Inputs:
     apart = mean - inputs.mean
     both = (1 - share) * inputs.variance + share * variance + share * (1 - share) * apart**2
     updated = Inputs(inputs.mean + share * apart, both, number)
-    going = inputs.number < most
+    going = inputs.number < float(most)  # it may be beyond the largest whole number of the device
     return Inputs(*(jnp.where(going, new, old) for new, old in zip(updated, inputs, strict=True)))
 
 
