@@ -12,6 +12,7 @@ from hrac.experiments import tasks
 from hrac.folder.progress import Silent
 from hrac.nets import MLP
 from hrac.worlds.make import make_setup
+from tiny import TWO_TD3
 
 MOST = 1_000
 
@@ -61,23 +62,6 @@ def test_a_folded_network_does_the_same_without_scaling(runs):
     np.testing.assert_allclose(folded(seen), network(scaled), rtol=1e-3, atol=1e-4)
 
 
-SMALL = {
-    "k": 4,
-    "manager__hidden": (16, 16),
-    "manager__buffer_windows": 200,
-    "manager__start_fraction": 0.2,
-    "manager__batch_size": 16,
-    "controller__hidden": (16, 16),
-    "controller__batch_size": 16,
-    "controller__buffer_steps": 500,
-    "adjacency__hidden": (16,),
-    "adjacency__pretrain_env_steps": 400,
-    "adjacency__pretrain_epochs": 1,
-    "training__round_env_steps": 40,
-    "training__envs_per_run": 2,
-    "training__eval_every_env_steps": 400,
-    "training__eval_episodes": 2,
-}
 OURS = {
     "manager__scale_env_steps": 600,
     "manager__critic_layer_norm": True,
@@ -88,8 +72,8 @@ OURS = {
 
 
 def test_a_training_with_all_of_ours_is_resumed_exactly_and_its_policy_acts(tmp_path):
-    whole = hrac.train("point-maze", steps=1200, seeds=2, out=tmp_path / "whole", display=Silent(), **SMALL, **OURS)
-    hrac.train("point-maze", steps=800, seeds=2, out=tmp_path / "parts", display=Silent(), **SMALL, **OURS)
+    whole = hrac.train("point-maze", steps=1200, seeds=2, out=tmp_path / "whole", display=Silent(), **TWO_TD3, **OURS)
+    hrac.train("point-maze", steps=800, seeds=2, out=tmp_path / "parts", display=Silent(), **TWO_TD3, **OURS)
     hrac.resume(tmp_path / "parts", steps=1200, display=Silent())
     texts = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "parts")]
     assert texts[0] == texts[1]

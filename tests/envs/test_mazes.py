@@ -18,6 +18,7 @@ from hrac.envs.mazes import MAZES, gym_name
 from hrac.envs.point import PointMaze
 from hrac.experiments import tasks
 from hrac.folder.progress import Silent
+from tiny import TWO_TD3
 
 ANTS = {name: AntMaze(**row.fields) for name, row in MAZES.items()}
 POINTS = {name: PointMaze(**row.fields) for name, row in MAZES.items() if "point" in row.agents}
@@ -265,24 +266,7 @@ def test_the_fields_of_the_tasks_can_be_changed():
     assert tasks.make_env(config) == dataclasses.replace(ANTS["medium"], time_limit=7, sigma=0.1)
 
 
-SMALL = {
-    "k": 4,
-    "manager__hidden": (16, 16),
-    "manager__buffer_windows": 200,
-    "manager__start_fraction": 0.2,
-    "manager__batch_size": 16,
-    "controller__hidden": (16, 16),
-    "controller__batch_size": 16,
-    "controller__buffer_steps": 500,
-    "adjacency__hidden": (16,),
-    "adjacency__pretrain_env_steps": 400,
-    "adjacency__pretrain_epochs": 1,
-    "adjacency__source": "oracle",
-    "training__round_env_steps": 40,
-    "training__envs_per_run": 2,
-    "training__eval_episodes": 2,
-    "env__time_limit": 20,
-}
+SMALL = TWO_TD3 | {"adjacency__source": "oracle", "env__time_limit": 20}
 
 
 @pytest.mark.parametrize("task", ["point-bottleneck", "ant-medium"])

@@ -17,6 +17,7 @@ from hrac.envs.palette import BLOCK, CHASM
 from hrac.experiments import tasks
 from hrac.folder.progress import Silent
 from hrac.worlds.make import make_setup
+from tiny import TWO_TD3
 
 PUSH, FALL = (AntMaze(**MAZES[name].fields) for name in ("push", "fall"))
 STILL = np.zeros((1, 8))
@@ -198,12 +199,9 @@ def test_pictures_show_boxes_where_they_are_and_chasms():
 
 
 def test_the_episode_picture_follows_the_box(tmp_path):
-    small = {"k": 4, "manager__hidden": (8,), "controller__hidden": (8,), "adjacency__hidden": (8,)}
-    small |= {"adjacency__pretrain_env_steps": 200, "adjacency__pretrain_epochs": 1, "env__time_limit": 20}
-    small |= {"training__round_env_steps": 40, "training__envs_per_run": 2, "training__eval_episodes": 2}
     for name in ("push", "fall"):
         run = tmp_path / name
-        hrac.train(f"ant-{name}", steps=280, out=run, display=Silent(), **small)
+        hrac.train(f"ant-{name}", steps=480, out=run, display=Silent(), env__time_limit=20, **TWO_TD3)
         (evaluation,) = hrac.evaluate(run, episodes=2)
         assert {"eval/fallen", "eval/failed_fallen"} <= evaluation.means.keys()  # a policy file does not know who has fallen
         assert cli._main(["picture", str(run), "--out", str(tmp_path / f"{name}.png")]) == 0
