@@ -104,7 +104,8 @@ class AntMaze(BlockMaze):
         """Steps between free cells on the shortest way (cells, cells); raises `UnknownDistancesError` if ways can change."""
         if self.blocks or self.floor:
             raise UnknownDistancesError(
-                "an oracle is not to be had here: true distances depend on where the blocks and the chasms of this maze are"
+                "there is no oracle for this maze: true distances depend on where the blocks are and who is in the chasm. Take "
+                "another method than hrac-o, or another adjacency.source, such as table"
             )
         return super().cell_distances
 
