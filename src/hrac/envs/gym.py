@@ -15,6 +15,7 @@ from hrac.envs import palette
 from hrac.envs.grid import GridState, GridWorld, KeyChest, Maze
 from hrac.envs.mazes import MAZES, gym_name
 from hrac.envs.paint import paint
+from hrac.envs.sketch import sketch_at
 
 CELL_PIXELS = 24
 
@@ -92,13 +93,12 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
             return None
         if self._state is None:
             raise gymnasium.error.ResetNeeded("call reset() before render()")
-        taken = "K" if self._state.has_key else ""
         if self.render_mode == "ansi":
+            taken = "K" if self._state.has_key else ""
             drawn = np.where(self.grid.layout.grid == taken, ".", self.grid.layout.grid)
             drawn[tuple(self._state.position)] = "o"
             return "\n".join("".join(line) for line in drawn)
-        sketch, (rows, columns) = self.grid.sketch(), self.grid.layout.walls.shape
-        sketch = sketch._replace(marks=tuple(mark for mark in sketch.marks if mark.letter != taken))
+        sketch, (rows, columns) = sketch_at(self.grid, self.grid._observe(self._state)), self.grid.layout.walls.shape
         canvas = paint(sketch, CELL_PIXELS * columns, CELL_PIXELS * rows)
         canvas.disc(sketch.place(self._state.position), 0.36, palette.AGENT)
         return canvas.picture()
