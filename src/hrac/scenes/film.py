@@ -29,8 +29,8 @@ View = Callable[[int], Picture | None]
 """A picture of the simulation at a step; None: there is none."""
 
 DOTS_PER_INCH = 100
-INCHES = 3.3
-"""The width of the map, and of the view beside it."""
+INCHES, ALONE_INCHES = 3.3, 4.4
+"""The width of the map with a view beside it, and of both; and of a map alone."""
 FRAMES_PER_SECOND = 10
 MOST_FRAMES = 130
 """A longer episode is shown by every second step, or fewer."""
@@ -80,24 +80,23 @@ def chosen_steps(length: int) -> list[int]:
 
 def draw(story: Story, steps: list[int], view: View) -> Iterator[Picture]:
     """The frames, all of one size. They say which step it is, and at the end how it went."""
-    tall = INCHES * story.sketches[0].aspect
     seen = view(steps[0])
-    columns = 1 if seen is None else 2
+    columns, wide = (1, ALONE_INCHES) if seen is None else (2, INCHES)
+    tall = wide * story.sketches[0].aspect
     handles = legend(story, steps)
-    ncols = 2 * columns
-    below = 0.22 * math.ceil(len(handles) / ncols) + 0.1
-    figure = Figure(figsize=_even(INCHES * columns + 0.2, tall + below + 0.65), dpi=DOTS_PER_INCH)
-    wide, high = figure.get_size_inches()
+    below = 0.22 * math.ceil(len(handles) / (2 * columns)) + 0.1
+    figure = Figure(figsize=_even(wide * columns + 0.2, tall + below + 0.65), dpi=DOTS_PER_INCH)
     canvas = FigureCanvasAgg(figure)
+    width, height = figure.get_size_inches()
     axes = [
-        figure.add_axes((0.1 / wide + i * (INCHES / wide), below / high, (INCHES - 0.1) / wide, (tall - 0.05) / high))
+        figure.add_axes(((0.1 + i * wide) / width, below / height, (wide - 0.1) / width, (tall - 0.05) / height))
         for i in range(columns)
     ]
     axes[0].set_axis_off()
     picture = None if seen is None else axes[0].imshow(seen, interpolation="nearest")
-    figure.text(0.5, 1 - 0.22 / high, story.title, ha="center", va="center", fontsize=12, fontweight="bold", parse_math=False)
-    words = figure.text(0.5, 1 - 0.47 / high, "", ha="center", va="center", fontsize=11)
-    figure.legend(handles=handles, loc="lower center", ncols=ncols, fontsize=9, frameon=False, borderaxespad=0.2)
+    figure.text(0.5, 1 - 0.22 / height, story.title, ha="center", va="center", fontsize=12, fontweight="bold", parse_math=False)
+    words = figure.text(0.5, 1 - 0.47 / height, "", ha="center", va="center", fontsize=11)
+    figure.legend(handles=handles, loc="lower center", ncols=2 * columns, fontsize=9, frameon=False, borderaxespad=0.2)
     for step in steps:
         axes[-1].clear()
         axes[-1].set_axis_on()

@@ -1,6 +1,7 @@
 """An evaluation episode as a picture: a few panels, chosen by what happens, that need no caption."""
 
 import math
+import textwrap
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -11,6 +12,8 @@ from hrac.scenes.story import Story, choose
 
 PANEL_INCHES = 2.65
 """Three panels in a row are as wide as a page."""
+CHARACTERS = 24
+"""Of the title that fit above a panel."""
 DOTS_PER_INCH = 150
 PANELS = 6
 """Unless asked for more or fewer."""
@@ -39,7 +42,8 @@ def paint(story: Story, panels: int = PANELS) -> Figure:
         axis.set_title(_caption(story, step), fontsize=11, pad=4)
     for axis in axes[len(steps) :]:
         axis.set_axis_off()
-    figure.suptitle(f"{story.title}: {story.ending}", fontsize=13, fontweight="bold", parse_math=False, wrap=True)
+    title = textwrap.fill(f"{story.title}: {story.ending}", CHARACTERS * columns)
+    figure.suptitle(title, fontsize=13, fontweight="bold", parse_math=False)
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=10.5, frameon=False)
     return figure
 

@@ -21,8 +21,9 @@ KEY = "o agent   * subgoal   + past subgoal, reached   x past subgoal, missed   
 _CLEAR, _HOME = "\x1b[2J", "\x1b[H"
 
 
-def play(story: Story, steps_per_second: float, out: TextIO = sys.stdout) -> None:
+def play(story: Story, steps_per_second: float, out: TextIO | None = None) -> None:
     """Show an episode step by step, each over the last one. Where `out` is no terminal: at each new subgoal and at the end."""
+    out = out or sys.stdout
     live = out.isatty()
     steps = range(story.length + 1) if live else [*range(0, story.length, story.k), story.length]
     out.write(_CLEAR if live else "")

@@ -74,8 +74,9 @@ class Renderer:
         camera = mujoco.MjvCamera()
         camera.type = mujoco.mjtCamera.mjCAMERA_TRACKING.value
         camera.trackbodyid = self.model.body(body.TORSO).id
-        # Looks along y; where y is downward, against it, so that the top of a picture is that of the map.
-        camera.distance, camera.azimuth, camera.elevation = 10.0, -100.0 if sketch.downward else 100.0, -62.0
+        # Looks along y; where y is downward, against it, so that the top of a picture is that of the map. Steeply
+        # down, so that a wall beside the ant does not hide it.
+        camera.distance, camera.azimuth, camera.elevation = 11.0, -100.0 if sketch.downward else 100.0, -74.0
         self.model.vis.global_.fovy = 45.0
         return camera
 
@@ -84,7 +85,7 @@ class Renderer:
         for x, y, width, height in sketch.chasms:
             self._put(_BOX, (x + width / 2, y + height / 2), (width / 2, height / 2, 0.01), rgba(palette.CHASM), 0.01)
         for x, y, radius in sketch.discs:
-            self._put(_CYLINDER, (x, y), (radius, 0.01, 0.0), rgba(palette.TARGET, 0.35), ground)
+            self._put(_CYLINDER, (x, y), (radius, 0.01, 0.0), rgba(palette.TARGET, 0.25), ground)
             self._put(_CYLINDER, (x, y), (0.4, 0.03, 0.0), rgba(palette.TARGET), ground)
         for x, y, kind in sketch.things:
             self._put(_SPHERE, (x, y), (THING_RADIUS,) * 3, rgba(THINGS[kind]), THING_RADIUS)
