@@ -127,7 +127,9 @@ def test_panels_are_the_first_the_end_and_what_happens_between_them():
     straight = [[0.5 * step, 0.0] for step in range(17)] + [[8.0, 0.5 * step] for step in range(1, 9)]
     tale = made(straight, reached=set(range(12)) - {4})
     assert story.choose(tale, 4) == [0, 8, 16, 24]
-    assert story.choose(tale, 3) == [0, 8, 24]  # missed: 0.5 + 0.25, 8 away; turned: 0.5 + 0.25, also 8 away; the first wins
+    assert story.choose(tale, 3) == [0, 16, 24]  # turned: 0.25 + 0.5, 8 away; missed: 0.25 + 0.5 * 11 / 12, also 8 away
+    assert story.choose(made(straight), 3) == [0, 16, 24]
+    assert story.choose(made(straight[:17]), 3) == [0, 8, 16]  # all are missed: that is nothing to show
     assert story.choose(tale, 2) == [0, 24]
     assert story.choose(tale, 1) == [0]
     assert story.choose(tale, 99) == [*range(0, 25, 2)]

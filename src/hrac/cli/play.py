@@ -74,7 +74,7 @@ class PictureOptions(_EpisodeOptions):
     """Draw one evaluation episode: the map, the path so far, the subgoals, and where the agent is judged to get in k steps."""
 
     panels: int = 6
-    """How many moments are shown at most: the first, the end, missed subgoals, turns and rare rewards between them."""
+    """How many moments are shown at most: the first, the end, and turns, missed subgoals and rare rewards between them."""
     out: Path | None = None
     """The picture, .png, .pdf or .svg (default: picture.png in the run folder, or TASK.png here with --pretrained)."""
 

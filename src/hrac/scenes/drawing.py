@@ -111,7 +111,7 @@ def verdict(window: Window) -> str:
     """Whether a subgoal was reached, in words."""
     if window.target is None:
         return ""
-    return "subgoal reached" if window.reached else f"subgoal missed by {window.miss:.2g}"
+    return "subgoal reached" if window.reached else f"subgoal missed by {window.miss:.1f}"
 
 
 def legend(story: Story, steps: Sequence[int], ahead: bool = False) -> list[Any]:

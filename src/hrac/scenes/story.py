@@ -162,7 +162,7 @@ def _ending(episode: Episode, setup: Setup, ends_on_success: bool) -> tuple[bool
 def choose(story: Story, panels: int) -> list[int]:
     """The steps to show: the first, the end, and the windows between them in which most happens, far from one another.
 
-    A window counts for a missed subgoal, for a turn, and for a reward where rewards are rare.
+    A window counts for a turn, for a missed subgoal if most are reached, and for a reward where rewards are rare.
 
     >>> quiet = Story("", 2, np.array([[x, 0.0] for x in range(9)]), np.zeros(8), tuple(
     ...     Window(start, start + 2, np.zeros(2), True, 0.0) for start in range(0, 8, 2)), (), None, 1.0, None, "")
@@ -170,8 +170,8 @@ def choose(story: Story, panels: int) -> list[int]:
     [0, 4, 8]
     """
     starts = [window.start for window in story.windows]
-    weights = DULL + _turns(story) + _rare_rewards(story)
-    weights += [0.5 * (window.target is not None and not window.reached) for window in story.windows]
+    reached = np.array([window.reached for window in story.windows])
+    weights = DULL + _turns(story) + _rare_rewards(story) + 0.5 * reached.mean() * ~reached
     chosen = [0, story.length]
     while len(chosen) < min(panels, len(starts) + 1):
         apart = np.abs(np.subtract.outer(starts, chosen)).min(axis=1)
