@@ -11,8 +11,8 @@ from matplotlib.patches import Rectangle
 from hrac import theory
 from hrac.envs import palette
 from hrac.envs.grid import Maze
+from hrac.scenes.drawing import EDGE, SUBGOAL, draw_map
 from hrac.theory import TabularMDP
-from hrac.view.episode import PATH, SUBGOAL, draw_map
 
 K = 10
 NOISE = 0.25
@@ -40,15 +40,15 @@ class Board:
 
     def way(self, axis: Axes, states: np.ndarray, style: str, width: float) -> None:
         rows, columns = self.world.cells[states].T
-        axis.plot(columns, rows, style, color=PATH, linewidth=width, solid_capstyle="round")
+        axis.plot(columns, rows, style, color=EDGE, linewidth=width, solid_capstyle="round")
 
     def star(self, axis: Axes, state: int) -> None:
         row, column = self.world.cells[state]
-        axis.plot(column, row, "*", color=SUBGOAL, markeredgecolor=PATH, markersize=14, zorder=5)
+        axis.plot(column, row, "*", color=SUBGOAL, markeredgecolor=EDGE, markersize=14, zorder=5)
 
     def agent(self, axis: Axes, state: int) -> None:
         row, column = self.world.cells[state]
-        axis.plot(column, row, "o", color=palette.rgba(palette.AGENT), markeredgecolor=PATH, markersize=9, zorder=5)
+        axis.plot(column, row, "o", color=palette.rgba(palette.AGENT), markeredgecolor=EDGE, markersize=9, zorder=5)
 
     def note(self, axis: Axes, state: int, text: str, right: float = 0.0, down: float = 0.0) -> None:
         row, column = self.world.cells[state]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from hrac.envs import palette
 from hrac.envs.ant.maze import AntMaze
 from hrac.envs.mazes import MAZES
-from hrac.view.episode import draw_map
+from hrac.scenes.drawing import draw_map
 
 ANT, TARGET = palette.rgba(palette.AGENT), palette.rgba(palette.APPLE)
 LEG, TORSO = 0.8, 0.25

@@ -28,6 +28,7 @@ from hrac.folder.reading import read_config
 from hrac.training import policies, session
 from hrac.training.policies import Policy
 from hrac.training.session import Outcome
+from hrac.worlds.numbers import FAILURES
 
 MOST_EPISODES = 100_000
 PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
@@ -172,10 +173,6 @@ def pretrained(task: str) -> Path:
 
 def _pretrained_names() -> list[str]:
     return sorted(file.stem for file in PRETRAINED.glob("*.safetensors"))
-
-
-FAILURES = {"failed_fallen": "on the back", "failed_stuck": "stuck", "failed_out_of_time": "out of time"}
-"""Why an episode was no success, in words."""
 
 
 class Evaluation(NamedTuple):

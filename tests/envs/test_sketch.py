@@ -48,16 +48,22 @@ def test_a_grid_is_drawn_by_row_and_column_with_rows_downward(world):
 
 
 @pytest.mark.parametrize("maze", [AntMaze(), SPARSE, PointMaze(layout="######\n#.A..#\n#.##.#\n######", block_size=3.0)])
-def test_a_maze_of_blocks_is_drawn_with_y_upward(maze):
+def test_a_maze_of_blocks_is_drawn_the_same_way_up_as_its_text(maze):
     sketch, rng = maze.sketch(), np.random.default_rng(0)
     left, right, bottom, top = sketch.extent
     assert left < right
-    assert bottom < top
+    assert bottom > top
     points = rng.uniform(sketch.low, sketch.high, (2000, 2))
     np.testing.assert_array_equal(sketch.place(points), points)
     np.testing.assert_array_equal(in_walls(sketch, points), maze.in_wall(points))
     edge = maze.block_size / 2
     np.testing.assert_allclose([sketch.low, sketch.high], np.add(maze.bounds, [[-edge], [edge]]))
+    # Half a block of the outer walls is shown. So in a picture of 2 x 2 pixels for each block, less one on each side, the
+    # pixels of a block are those around its character in the text.
+    rows = maze.layout.strip("\n").splitlines()
+    picture = paint(sketch, 2 * len(rows[0]) - 2, 2 * len(rows) - 2).picture()
+    wall = np.kron([[char == "#" for char in row] for row in rows], np.ones((2, 2)))[1:-1, 1:-1].astype(bool)
+    np.testing.assert_array_equal((picture == palette.WALL).all(axis=-1), wall)
 
 
 def test_the_target_of_all_episodes_is_drawn_and_one_that_is_drawn_anew_is_not():
@@ -108,7 +114,7 @@ def test_marks_things_and_discs_are_painted_where_they_are():
     expected = [palette.TARGET, palette.FLOOR, palette.APPLE, palette.BOMB]
     assert [colour(picture, 30, column) for column in (70, 90, 110, 130)] == expected
     assert colour(picture, 20, 140) == palette.TARGET
-    np.testing.assert_allclose(colour(picture, 20, 155), [201.9, 226.4, 199.3], atol=1)  # 35 % on the floor
+    np.testing.assert_allclose(colour(picture, 20, 155), [159.9, 215.2, 197.6], atol=1)  # 35 % on the floor
 
 
 def test_shapes_have_their_sizes_and_nothing_happens_outside():

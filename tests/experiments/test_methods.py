@@ -22,7 +22,6 @@ from hrac.folder.progress import Silent
 from hrac.nets import MLP
 from hrac.training import learn, replay
 from hrac.training.state import Training
-from hrac.view import episode as view
 from hrac.worlds.make import make_setup
 
 TINY = {
@@ -265,7 +264,7 @@ def test_without_a_hierarchy_there_is_no_manager_and_all_else_works(task, method
     assert np.isfinite(policy.act(np.ones(policy.setup.obs_dim))).all()
     (evaluation,) = hrac.evaluate(folder, episodes=2)
     assert np.isfinite(evaluation.returns).all()
-    view.draw(policy, tmp_path / "picture.png")
+    policy.draw(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 5_000
 
 

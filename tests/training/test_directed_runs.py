@@ -16,7 +16,7 @@ from hrac.experiments import budget, tasks
 from hrac.folder import log
 from hrac.folder.progress import Silent
 from hrac.nets import MLP
-from hrac.view import episode as view
+from hrac.scenes import story
 from hrac.worlds.make import make_setup
 
 RING = "#####\n#A>.#\n#^#v#\n#.<G#\n#####"
@@ -70,18 +70,18 @@ def test_the_policy_of_a_directed_run_acts_and_is_drawn(folder, tmp_path):
     assert network.distance(policy.actors.embedding, here, there) != network.distance(policy.actors.embedding, there, here)
     assert policy.act(here) in range(4)
     hrac.evaluate(folder, episodes=2, seed=1)
-    view.draw(policy, tmp_path / "picture.png")
+    policy.draw(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 5_000
 
 
-def test_the_heatmap_shows_the_distance_from_the_agent(folder, monkeypatch):
-    policy, seen = hrac.load(folder), []
-    drawn = type("Axis", (), {"imshow": lambda self, heat, **_: seen.append(heat)})()
+def test_the_heatmap_shows_the_distance_from_the_agent(folder):
+    policy = hrac.load(folder)
     shift = [MLP((np.eye(2, dtype=np.float32),), (np.float32([0, by]),)) for by in (0, -2)]
     policy.actors = policy.actors._replace(embedding=DirectedEmbedding(*shift))  # two columns further is at distance 0
-    view.draw_heat(drawn, policy, np.float32([2, 1]), policy.task.sketch(), None)
-    row, column = np.unravel_index(seen[0].argmin(), seen[0].shape)
-    places = np.linspace(-0.5, 4.5, view.POINTS)
+    told = story.tell(policy.player, "")._replace(positions=np.float32([[2, 1]]))
+    heat = told.heat(0)
+    row, column = np.unravel_index(heat.argmin(), heat.shape)
+    places = np.linspace(-0.5, 4.5, story.HEAT_POINTS)
     np.testing.assert_allclose([places[row], places[column]], [2.0, 3.0], atol=0.05)
 
 

@@ -13,7 +13,6 @@ from hrac.experiments import tasks
 from hrac.folder import log
 from hrac.folder.progress import Silent
 from hrac.training.state import Training
-from hrac.view import episode as view
 from hrac.worlds.device import DeviceWorld
 from hrac.worlds.host import HostWorld
 
@@ -87,7 +86,7 @@ def test_without_a_source_no_adjacency_is_learned_and_all_else_works(task, tmp_p
     assert np.isfinite(actions).all()
     (evaluation,) = hrac.evaluate(folder, episodes=2, seed=1)
     assert evaluation.means.keys() == {name for name in names if name.startswith("eval/")}
-    view.draw(policy, tmp_path / "picture.png")
+    policy.draw(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 5_000
 
 

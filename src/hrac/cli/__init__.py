@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import hrac
 from hrac import config as configs
 from hrac.cli.pairs import pairs
-from hrac.cli.play import evaluate, picture
+from hrac.cli.play import evaluate, picture, video
 from hrac.cli.results import compare, curves
 from hrac.cli.sweep import sweep
 from hrac.cli.tasks import bench, check, list_
@@ -22,7 +22,8 @@ USAGE = """usage: hrac COMMAND [options]
 
   train TASK    train a method on a task        hrac train maze
   eval RUN      play episodes with a policy     hrac eval runs/NAME --episodes 100
-  picture RUN   draw an episode with its subgoals and adjacency heatmaps
+  picture RUN   draw an episode with its subgoals and learned adjacency
+  video RUN     film an episode, or play it in the terminal (--text)
   compare RUN.. final scores with intervals over seeds, pooled by task and method
   curves RUN... draw learning curves, one per folder
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "train": train,
     "eval": evaluate,
     "picture": picture,
+    "video": video,
     "compare": compare,
     "curves": curves,
     "sweep": sweep,
@@ -48,7 +50,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 COMPLETION = "--tyro-print-completion"
-COMPILING = ("train", "eval", "picture", "pairs", "bench")
+COMPILING = ("train", "eval", "picture", "video", "pairs", "bench")
 
 
 def main() -> None:

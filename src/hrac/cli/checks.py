@@ -14,9 +14,7 @@ def check_random_seed(option: str, value: int) -> None:
 
 def check_picture(path: Path, option: str = "--out") -> None:
     """Raise unless a picture can be written there. Its folder is made."""
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise ConfigError(f"{option} must end in .png, .pdf or .svg, got {str(path)!r}")
-    check_file(path)
+    files.to_write(path, (".png", ".pdf", ".svg"), option)
 
 
 def check_file(path: Path) -> None:

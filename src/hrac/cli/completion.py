@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from hrac.cli.pairs import PairsOptions
-from hrac.cli.play import EvalOptions, PictureOptions
+from hrac.cli.play import EvalOptions, PictureOptions, VideoOptions
 from hrac.cli.results import CompareOptions, CurvesOptions
 from hrac.cli.sweep import SweepOptions
 from hrac.cli.tasks import BenchOptions, CheckOptions, ListOptions
@@ -33,6 +33,7 @@ def completion(arguments: Sequence[str]) -> int:
         "train": _followed(ResumeOptions, {name: defaults(tasks.config_for(name)) for name in tasks.TASKS}),
         "eval": EvalOptions,
         "picture": PictureOptions,
+        "video": VideoOptions,
         "compare": CompareOptions,
         "curves": CurvesOptions,
         "sweep": _followed(SweepOptions, {name: SweepOptions(name) for name in EXPERIMENTS}),

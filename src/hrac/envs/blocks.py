@@ -231,7 +231,10 @@ class BlockMaze:
         return _distance(positions, targets) < self.success_radius
 
     def sketch(self, target: Point | None = None) -> Sketch:
-        """The map up to the middle of the outer walls, with the given target, or with the fixed ones if there are such."""
+        """The map up to the middle of the outer walls, with the given target, or with the fixed ones if there are such.
+
+        y grows downward, so that the map is the same way up as the text of its layout.
+        """
         edge, everywhere = self.block_size, self.centres(np.ones(self.grid.shape, bool))
         corner = everywhere[0] - edge / 2
         walls = [
@@ -240,7 +243,8 @@ class BlockMaze:
         walls += [(x, y, right - x, top - y) for (x, y), (right, top) in self.thin_walls]
         discs = [Disc(*place, self.success_radius) for place in (self._fixed_targets() if target is None else [target])]
         low, high = tuple(everywhere.min(axis=0).tolist()), tuple(everywhere.max(axis=0).tolist())
-        return Sketch(low, high, tuple(Rectangle(*map(float, wall)) for wall in walls), discs=tuple(discs))
+        boxes = tuple(Rectangle(*map(float, wall)) for wall in walls)
+        return Sketch(low, high, boxes, discs=tuple(discs), downward=True)
 
     def _fixed_targets(self) -> list[Point]:
         """The places of all targets, where they are not drawn from a region."""

@@ -337,6 +337,11 @@ class KeyChest(GridWorld):
         reward = picked.astype(xp.float32) + xp.asarray(5.0, dtype=xp.float32) * opened.astype(xp.float32)
         return Outcome(reward, before.has_key | picked, opened)
 
+    def sketch_at(self, obs: Float[AnyArray, "3"]) -> Sketch:
+        """The map at an observation: without the key once it is taken."""
+        sketch = self.sketch()
+        return sketch._replace(marks=tuple(mark for mark in sketch.marks if mark.letter != "K" or not obs[2]))
+
     def _observe(self, state: GridState) -> Float[AnyArray, "3"]:
         append = state.position.__array_namespace__().append
         return append(state.position.astype(np.float32), state.has_key.astype(np.float32))

@@ -9,12 +9,13 @@ from typing import Any, SupportsInt
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs import palette
 from hrac.envs.grid import GridState, GridWorld, KeyChest, Maze
 from hrac.envs.mazes import MAZES, gym_name
 from hrac.envs.paint import paint
+from hrac.envs.sketch import sketch_at
 
 CELL_PIXELS = 24
 
@@ -29,7 +30,7 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
 
     `random_action_prob`: probability that an action is replaced by a random one. `random_start`: start in any free cell, not at
     A. `layout`: a map of your own, see `hrac.envs.grid`. `time_limit`: steps until an episode is truncated. `render_mode`:
-    "ansi" or "rgb_array".
+    "ansi" or "rgb_array". Set `env.unwrapped.subgoal = (row, column)` to draw a subgoal.
 
     Version history: v0, the tasks of the HRAC paper.
     """
@@ -61,6 +62,7 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
         high = [*self.grid.position_high, *[1.0] * (self.grid.obs_dim - 2)]
         self.observation_space = spaces.Box(0.0, np.array(high, np.float32), dtype=np.float32)
         self.action_space = spaces.Discrete(self.grid.actions.choices)  # type: ignore[assignment]
+        self.subgoal: ArrayLike | None = None
         self._state: GridState | None = None
 
     def reset(
@@ -86,20 +88,27 @@ class GridEnv(gymnasium.Env[NDArray[np.float32], int]):
         return np.asarray(after.obs), float(after.reward), terminated, truncated, {"success": terminated}
 
     def render(self) -> Any:
-        """The map as text ("ansi") or as an image (rows, columns, 3) ("rgb_array"); the agent is "o" or a blue disc."""
+        """The map as text ("ansi") or as an image (rows, columns, 3) ("rgb_array").
+
+        The agent is "o" or a blue disc, a subgoal "*" or a star.
+        """
         if self.render_mode is None:
             gymnasium.logger.warn('nothing is rendered: make the environment with render_mode="ansi" or "rgb_array"')
             return None
         if self._state is None:
             raise gymnasium.error.ResetNeeded("call reset() before render()")
-        taken = "K" if self._state.has_key else ""
         if self.render_mode == "ansi":
+            taken = "K" if self._state.has_key else ""
             drawn = np.where(self.grid.layout.grid == taken, ".", self.grid.layout.grid)
+            if self.subgoal is not None:
+                nearest = np.clip(np.rint(np.asarray(self.subgoal, np.float64)), 0, np.array(drawn.shape) - 1)
+                drawn[tuple(nearest.astype(int))] = "*"
             drawn[tuple(self._state.position)] = "o"
             return "\n".join("".join(line) for line in drawn)
-        sketch, (rows, columns) = self.grid.sketch(), self.grid.layout.walls.shape
-        sketch = sketch._replace(marks=tuple(mark for mark in sketch.marks if mark.letter != taken))
+        sketch, (rows, columns) = sketch_at(self.grid, self.grid._observe(self._state)), self.grid.layout.walls.shape
         canvas = paint(sketch, CELL_PIXELS * columns, CELL_PIXELS * rows)
+        if self.subgoal is not None:
+            canvas.star(sketch.place(self.subgoal), palette.SUBGOAL, palette.EDGE)
         canvas.disc(sketch.place(self._state.position), 0.36, palette.AGENT)
         return canvas.picture()
 

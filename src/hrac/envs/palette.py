@@ -1,19 +1,30 @@
-"""The colours of all pictures, as (red, green, blue) from 0 to 255."""
+"""The colours of all pictures, as (red, green, blue) from 0 to 255.
+
+Things that must be told apart differ in lightness, or between blue and yellow, which the colour-blind see too.
+"""
 
 FLOOR = (246, 246, 242)
 FLOOR_SHADE = (236, 236, 231)
 WALL = (74, 78, 92)
 AGENT = (52, 104, 192)
-TARGET = (120, 190, 120)
+TARGET = (0, 158, 115)
 KEY = (242, 200, 80)
 CHEST = (186, 128, 82)
 BLOCK = (214, 140, 92)
 CHASM = (188, 192, 202)
 DOOR = (206, 212, 226)
 SUBGOAL = (242, 194, 48)
-APPLE = (96, 170, 80)
-BOMB = (196, 64, 58)
+APPLE = (0, 158, 115)
+BOMB = (213, 94, 0)
 EDGE = (32, 32, 32)
+NEAR = (118, 170, 220)
+"""Judged to be here: the agent's own place in a heatmap."""
+AT_K = (221, 234, 246)
+"""Judged to be k steps away."""
+BEYOND = (238, 238, 236)
+"""Judged to be farther."""
+CONTOUR = (22, 66, 128)
+"""The line at k steps."""
 
 
 def rgba(colour: tuple[int, int, int], alpha: float = 1.0) -> tuple[float, float, float, float]:

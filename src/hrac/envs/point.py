@@ -213,6 +213,10 @@ class DevicePoint:
         """The map."""
         return self.definition.sketch()
 
+    def sketch_at(self, obs: Float[AnyArray, " obs"]) -> Sketch:
+        """The map at an observation: with the target of the episode, if it is in it."""
+        return self.definition.sketch(tuple(obs[-2:].tolist()) if self.context_dim else None)
+
     def reset(self, key: PRNGKeyArray) -> tuple[PointState, Float[Array, " obs"]]:
         """At rest in a random start block, with a target drawn by the definition's rule, or by one of its pairs."""
         key_block, key_within, key_target = jax.random.split(key, 3)

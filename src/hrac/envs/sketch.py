@@ -91,6 +91,12 @@ class Sketch(NamedTuple):
         (left, least), (right, most) = self.place(self.low).tolist(), self.place(self.high).tolist()
         return (left, right, most, least) if self.downward else (left, right, least, most)
 
+    @property
+    def aspect(self) -> float:
+        """Height divided by width of what is shown, within what a page can hold."""
+        left, right, bottom, top = self.extent
+        return min(max(abs(top - bottom) / (right - left), 0.4), 1.8)
+
 
 @runtime_checkable
 class Drawable(Protocol):
@@ -99,6 +105,11 @@ class Drawable(Protocol):
     def sketch(self) -> Sketch:
         """Its map, without the parts that change between episodes."""
         ...
+
+
+def sketch_at(env: Drawable, obs: NDArray[np.floating[Any]]) -> Sketch:
+    """The map at an observation: an environment whose map changes says how by a method `sketch_at`."""
+    return env.sketch_at(obs) if hasattr(env, "sketch_at") else env.sketch()
 
 
 def rectangles(mask: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:

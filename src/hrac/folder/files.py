@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -90,6 +90,18 @@ def folder_within(path: Path) -> Path:
     with naming(path, "made"):
         path.mkdir(exist_ok=True)
     refuse_link(path)
+    return path
+
+
+def to_write(path: str | Path, formats: Sequence[str], name: str = "path") -> Path:
+    """A path to write a picture or a film to, whose folder is made; raises `FileError` for another format or a link."""
+    path = Path(path)
+    if path.suffix not in formats:
+        *others, last = formats
+        raise FileError(f"{name} must end in {', '.join(others)} or {last}, got {str(path)!r}")
+    refuse_link(path)
+    with naming(path.parent, "made"):
+        path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 

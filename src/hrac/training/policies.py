@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
@@ -19,7 +20,7 @@ from hrac.agents.decide import Actors, Setup, SubgoalState, carry_on, decide
 from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
 from hrac.envs.view import View
-from hrac.folder import checkpoint
+from hrac.folder import checkpoint, files
 from hrac.folder.files import POLICIES, folder_within
 from hrac.settings import STRICT
 from hrac.spaces import Box, Discrete
@@ -183,6 +184,27 @@ class Policy:
         """Plays whole episodes with this policy."""
         space = self.setup.space._replace(fallen=fallen_of(self.task))  # a policy file does not know it
         return Player(self.task, self.actors, self.setup._replace(space=space))
+
+    @property
+    def title(self) -> str:
+        """Its name in pictures."""
+        return f"{self.config.task}, {self.config.method}, seed {self.seed}"
+
+    def draw(self, path: str | Path, episode: int = 0, panels: int = 6) -> None:
+        """Play an episode and write its picture (.png, .pdf or .svg): at most so many panels, chosen by what happens."""
+        from hrac.scenes import picture, story
+
+        picture.draw(story.tell(self.player, self.title, episode), files.to_write(path, picture.FORMATS), panels)
+
+    def record(self, path: str | Path, episode: int = 0, simulation: bool = True) -> None:
+        """Play an episode and write its film (.gif, or .mp4 with the extra `video`).
+
+        `episode` is the random seed of the episode. `simulation` shows MuJoCo's view of an ant beside the map, where OpenGL
+        works.
+        """
+        from hrac.scenes import film
+
+        film.record(self.player, self.title, files.to_write(path, film.FORMATS), episode, warnings.warn, simulation)
 
     def reset(self, seed: int | None = None) -> None:
         """Start an episode: a new subgoal is due. With a seed, the actions that are drawn can be repeated."""

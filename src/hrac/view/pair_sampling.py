@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hrac.errors import MissingExtraError
 from hrac.experiments.pair_sampling import Result, distances
 from hrac.folder import files
-from hrac.view.episode import PATH, draw_map
+from hrac.scenes.drawing import EDGE, draw_map
 
 NEIGHBOURS = 12
 """Nearest embeddings that each one is rebuilt from (LLE)."""
@@ -32,7 +32,7 @@ LABEL: dict[str, Any] = {
     "ha": "center",
     "va": "center",
     "fontsize": 9,
-    "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": PATH, "linewidth": 0.6},
+    "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": EDGE, "linewidth": 0.6},
 }
 
 
@@ -143,7 +143,7 @@ def _embedding(axis: Axes, result: Result, flat: NDArray[np.float64]) -> None:
             cmap="cividis",
             marker=marker,
             s=24,
-            edgecolors=PATH,
+            edgecolors=EDGE,
             linewidths=0.4,
         )
     for number, state in enumerate(_states(result), start=1):
@@ -176,7 +176,7 @@ def _legends(figure: Figure, axes: NDArray[Any], result: Result) -> None:
         Line2D([], [], color="black", linestyle=":", linewidth=1.8, label="truly within k steps"),
         Line2D([], [], linestyle="", color="white", marker="*", markeredgecolor="black", markersize=12, label="the state"),
         *(
-            Line2D([], [], linestyle="", color="white", marker=marker, markeredgecolor=PATH, label=f"cell nearer to s{number}")
+            Line2D([], [], linestyle="", color="white", marker=marker, markeredgecolor=EDGE, label=f"cell nearer to s{number}")
             for number, marker in enumerate(SIDES, start=1)
         ),
     ]

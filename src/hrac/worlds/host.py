@@ -267,7 +267,7 @@ def play(
 ) -> Episode:
     """One episode per seed, the same number for each run (runs, time, episodes, ...).
 
-    `look` is called before each step.
+    `look` is called before each step and at the end.
     """
     with closing(task.batch(len(seeds), threads)) as env:
         return _play(env, actors, seeds, setup, look)
@@ -304,4 +304,5 @@ def _play(
         window_over = np.full(shape, (len(records) % setup.cfg.k) == 0)
         state = carry_on(SubgoalState(subgoal, state.clock), obs, next_obs, window_over, setup.space)
         obs = next_obs
+    look(env)
     return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *records)

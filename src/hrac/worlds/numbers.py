@@ -32,6 +32,8 @@ class Played(Protocol):
 STUCK_WINDOWS = 5
 """An agent that has not left a cell for so many windows is stuck."""
 AT_WINDOW_END = ("subgoal_miss", "window_displacement")
+FAILURES = {"failed_fallen": "on the back", "failed_stuck": "stuck", "failed_out_of_time": "out of time"}
+"""Why an episode was no success, in words."""
 
 
 def summarise(episode: Episode, embedding: Embedding | None, setup: Setup, task: Played) -> dict[str, Mean]:

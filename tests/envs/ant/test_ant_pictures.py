@@ -14,7 +14,8 @@ from hrac.envs.ant.opengl import Renderer, RenderingUnavailableError
 from hrac.envs.ant.vector import AntMazeVectorEnv
 
 # The middles of the walls of Ant Maze are from -8 to 24 on both axes, and a margin of 2 % of that, 0.64, is shown beyond
-# them: 33.28 in all, which in 416 pixels is 12.5 pixels a unit. So x is in column 12.5 (x + 8.64), y in row 12.5 (24.64 - y).
+# them: 33.28 in all, which in 416 pixels is 12.5 pixels a unit. y grows downward: x is in column 12.5 (x + 8.64), y in row
+# 12.5 (y + 8.64).
 MAZE_PIXELS = 416
 # Those of Ant Gather are from -11 to 11, the margin is 0.44: 22.88 in all, in 286 pixels also 12.5 a unit.
 # So x is in column 12.5 (x + 11.44), y in row 12.5 (11.44 - y).
@@ -46,17 +47,17 @@ def in_maze(picture, x, y):
     """The colour of a place of Ant Maze in a picture of any size, to scale and in the middle."""
     height, width, _ = picture.shape
     scale = min(width, height) / 33.28
-    return tuple(picture[round(height / 2 - (y - 8) * scale), round(width / 2 + (x - 8) * scale)].tolist())
+    return tuple(picture[round(height / 2 + (y - 8) * scale), round(width / 2 + (x - 8) * scale)].tolist())
 
 
 def green(picture):
     red, green, blue = np.moveaxis(picture.astype(int), -1, 0)
-    return (green > red + 20) & (green > blue + 20)
+    return (green > red + 20) & (green > blue + 10)
 
 
 def yellow(picture):
     red, green, blue = np.moveaxis(picture.astype(int), -1, 0)
-    return (red > blue + 80) & (green > blue + 50)
+    return (red > blue + 80) & (green > 0.6 * red)
 
 
 def blue(picture):
@@ -291,13 +292,13 @@ def test_things_are_drawn_in_their_colours_where_they_are(maze):
     put(maze, 0, 0)
     maze.subgoal = np.array([0.0, 16.0])
     picture = maze.render()
-    assert blue(picture)[308, 108]  # 12.5 (24.64 - 0), 12.5 (0 + 8.64)
-    assert green(picture)[208, 308]  # 12.5 (24.64 - 8), 12.5 (16 + 8.64)
-    assert yellow(picture)[108, 108]  # 12.5 (24.64 - 16), 12.5 (0 + 8.64)
+    assert blue(picture)[108, 108]  # 12.5 (0 + 8.64), twice
+    assert green(picture)[208, 308]  # 12.5 (8 + 8.64), 12.5 (16 + 8.64)
+    assert yellow(picture)[308, 108]  # 12.5 (16 + 8.64), 12.5 (0 + 8.64)
     put(maze, 16, 0)
     picture = maze.render()
-    assert blue(picture)[308, 308]
-    assert not blue(picture)[308, 108]
+    assert blue(picture)[108, 308]
+    assert not blue(picture)[108, 108]
 
 
 @from_above
@@ -330,17 +331,17 @@ def test_the_map_has_the_colours_of_the_palette():
     def colour(row, column):
         return tuple(picture[row, column].tolist())
 
-    assert colour(308, 108) == palette.AGENT  # (0, 0)
+    assert colour(108, 108) == palette.AGENT  # (0, 0)
     assert colour(208, 208) == palette.WALL  # (8, 8)
     assert colour(208, 308) == palette.FLOOR  # (16, 8)
-    assert colour(108, 108) == palette.TARGET  # (0, 16)
-    assert colour(308, 308) == palette.SUBGOAL  # (16, 0)
-    assert colour(8, 8) == palette.WALL  # (-8, 24)
+    assert colour(308, 108) == palette.TARGET  # (0, 16)
+    assert colour(108, 308) == palette.SUBGOAL  # (16, 0)
+    assert colour(408, 8) == palette.WALL  # (-8, 24)
     assert colour(0, 0) == palette.WALL
     # (2, 18), within 5 of the target: 35 % of its colour on 65 % of the floor's
-    np.testing.assert_allclose(colour(83, 133), [201.9, 226.4, 199.3], atol=1)
-    assert colour(83, 183) == palette.FLOOR  # (6, 18), farther than 5
-    assert colour(163, 108) == palette.WALL  # (0, 11.6), within 5 of the target but inside the wall
+    np.testing.assert_allclose(colour(333, 133), [159.9, 215.2, 197.6], atol=1)
+    assert colour(333, 183) == palette.FLOOR  # (6, 18), farther than 5
+    assert colour(253, 108) == palette.WALL  # (0, 11.6), within 5 of the target but inside the wall
 
 
 def test_the_disc_of_the_target_has_the_radius_of_success():
@@ -348,7 +349,7 @@ def test_the_disc_of_the_target_has_the_radius_of_success():
     env.reset(seed=0, options={"target": (0.0, 16.0)})
     disc = green(env.render())
     rows, columns = np.nonzero(disc)
-    assert (rows.min(), rows.max(), columns.min(), columns.max()) == pytest.approx((83, 132, 83, 132), abs=1)  # 108 +- 25
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == pytest.approx((283, 332, 83, 132), abs=1)  # 308, 108 +- 25
     assert disc.sum() == pytest.approx(np.pi * 25**2, rel=0.03)
 
 
@@ -396,6 +397,16 @@ def test_a_subgoal_outside_the_walls_does_no_harm():
 
 
 # OpenGL
+
+
+@pytest.mark.parametrize("camera", ["follow"], indirect=True)
+def test_the_following_camera_sees_the_maze_the_same_way_up_as_the_map(maze):
+    for (x, y), (row, column) in {(2, 0): (0, 1), (-2, 0): (0, -1), (0, 2): (1, 0), (0, -2): (-1, 0)}.items():
+        maze.subgoal = np.array([x, y], float)
+        rows, columns = np.nonzero(yellow(maze.render()))
+        away = np.array([rows.mean(), columns.mean()]) - MAZE_PIXELS / 2
+        assert away @ (row, column) > 40
+        assert abs(away @ (column, row)) < 60
 
 
 @pytest.mark.parametrize("camera", ["follow"], indirect=True)

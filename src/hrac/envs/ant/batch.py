@@ -173,6 +173,12 @@ class AntBatch(ABC):
         mujoco.mj_forward(self.model, data)
         return data
 
+    def viewer(self, camera: str, width: int, height: int) -> Any:
+        """Draws pictures of copies: see `hrac.envs.ant.viewer.Viewer`."""
+        from hrac.envs.ant.viewer import Viewer
+
+        return Viewer(self, "rgb_array", camera, width, height)
+
     @abstractmethod
     def sketch(self, copy: int) -> Sketch:
         """The map of a copy in its present episode."""

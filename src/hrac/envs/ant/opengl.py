@@ -38,7 +38,7 @@ class Renderer:
 
     def draw(self, data: mujoco.MjData, sketch: Sketch, subgoal: NDArray[np.float64] | None) -> NDArray[np.uint8]:
         """The picture (height, width, 3)."""
-        camera = self._top(sketch) if self.camera == "top" else self._follow()
+        camera = self._top(sketch) if self.camera == "top" else self._follow(sketch)
         options, everything = mujoco.MjvOption(), mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(self.model, data, options, None, camera, everything, self._visible)
         self._visible.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = self.camera != "top"
@@ -49,7 +49,10 @@ class Renderer:
         mujoco.mjr_render(self._frame, self._visible, self._graphics)
         image = np.empty((self._frame.height, self._frame.width, 3), np.uint8)
         mujoco.mjr_readPixels(image, None, self._frame, self._graphics)
-        return image[::-1].copy()
+        rows_first = image[::-1]
+        if sketch.downward:  # a mirror image has y downward, as the map has
+            rows_first = rows_first[::-1] if self.camera == "top" else rows_first[:, ::-1]
+        return rows_first.copy()
 
     def close(self) -> None:
         """Free the resources of the graphics driver."""
@@ -64,14 +67,16 @@ class Renderer:
         camera.lookat[:] = (left + right) / 2, (bottom + top) / 2, 0.0
         camera.azimuth, camera.elevation, camera.distance = 90.0, -90.0, 50.0
         camera.orthographic = 1
-        self.model.vis.global_.fovy = 1.04 * max(top - bottom, (right - left) * self._frame.height / self._frame.width)
+        self.model.vis.global_.fovy = 1.04 * max(abs(top - bottom), (right - left) * self._frame.height / self._frame.width)
         return camera
 
-    def _follow(self) -> mujoco.MjvCamera:
+    def _follow(self, sketch: Sketch) -> mujoco.MjvCamera:
         camera = mujoco.MjvCamera()
         camera.type = mujoco.mjtCamera.mjCAMERA_TRACKING.value
         camera.trackbodyid = self.model.body(body.TORSO).id
-        camera.distance, camera.azimuth, camera.elevation = 10.0, 100.0, -62.0
+        # Looks along y; where y is downward, against it, so that the top of a picture is that of the map. Steeply
+        # down, so that a wall beside the ant does not hide it.
+        camera.distance, camera.azimuth, camera.elevation = 11.0, -100.0 if sketch.downward else 100.0, -74.0
         self.model.vis.global_.fovy = 45.0
         return camera
 
@@ -80,7 +85,7 @@ class Renderer:
         for x, y, width, height in sketch.chasms:
             self._put(_BOX, (x + width / 2, y + height / 2), (width / 2, height / 2, 0.01), rgba(palette.CHASM), 0.01)
         for x, y, radius in sketch.discs:
-            self._put(_CYLINDER, (x, y), (radius, 0.01, 0.0), rgba(palette.TARGET, 0.35), ground)
+            self._put(_CYLINDER, (x, y), (radius, 0.01, 0.0), rgba(palette.TARGET, 0.25), ground)
             self._put(_CYLINDER, (x, y), (0.4, 0.03, 0.0), rgba(palette.TARGET), ground)
         for x, y, kind in sketch.things:
             self._put(_SPHERE, (x, y), (THING_RADIUS,) * 3, rgba(THINGS[kind]), THING_RADIUS)

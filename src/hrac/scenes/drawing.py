@@ -1,0 +1,154 @@
+"""The one drawing of a map with matplotlib, and of a step of an episode on it: for pictures and films."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Patch, Rectangle
+from matplotlib.patheffects import Normal, Stroke
+from numpy.typing import NDArray
+
+from hrac.envs import palette
+from hrac.envs.palette import rgba
+from hrac.envs.sketch import Sketch
+from hrac.scenes.story import Story, Window
+
+WALL, EDGE, SUBGOAL, AGENT = (rgba(colour) for colour in (palette.WALL, palette.EDGE, palette.SUBGOAL, palette.AGENT))
+TARGET, CONTOUR = rgba(palette.TARGET), rgba(palette.CONTOUR)
+CHASMS: dict[str, Any] = {"facecolor": "none", "edgecolor": rgba(palette.CHASM), "linewidth": 0.0, "hatch": "////"}
+BLOCKS: dict[str, Any] = {"facecolor": rgba(palette.BLOCK), "edgecolor": WALL, "linewidth": 0.6}
+
+MARKS = {"G": ("goal", palette.TARGET), "K": ("key", palette.KEY), "C": ("chest", palette.CHEST)}
+"""What the letters of a layout mean, and their colours."""
+THINGS = {"apple": ("o", palette.APPLE), "bomb": ("X", palette.BOMB)}
+"""How things are drawn."""
+DISTANCES = LinearSegmentedColormap.from_list(
+    "adjacency",
+    [(0.0, rgba(palette.NEAR)), (0.5, rgba(palette.AT_K)), (0.56, rgba(palette.BEYOND)), (1.0, rgba(palette.BEYOND))],
+)
+"""Colours of learned distances from 0 to twice the threshold."""
+
+_HALO = [Stroke(linewidth=4.2, foreground="white", alpha=0.85), Normal()]
+_PAST = {"marker": "*", "markeredgecolor": EDGE, "markeredgewidth": 0.7, "markersize": 8, "alpha": 0.55}
+STYLES: dict[str, dict[str, Any]] = {
+    "path": {"color": EDGE, "linewidth": 1.8, "solid_capstyle": "round", "path_effects": _HALO},
+    "ahead": {"color": EDGE, "linewidth": 1.3, "linestyle": (0, (1.2, 1.2)), "path_effects": _HALO},
+    "agent": {"marker": "o", "color": AGENT, "markeredgecolor": "white", "markeredgewidth": 1.6, "markersize": 10},
+    "start": {"marker": "s", "color": "white", "markeredgecolor": EDGE, "markeredgewidth": 1.4, "markersize": 6},
+    "subgoal": {"marker": "*", "color": SUBGOAL, "markeredgecolor": EDGE, "markeredgewidth": 1.0, "markersize": 16},
+    "reached": {"color": SUBGOAL} | _PAST,
+    "missed": {"color": "white"} | _PAST,
+}
+"""How the parts of an episode are drawn, and shown in a legend."""
+
+
+def draw_map(axis: Axes, sketch: Sketch) -> None:
+    """Walls, chasms, blocks, one-way doors, marks, targets and things, and nothing else around them."""
+    for x, y, radius in sketch.discs:
+        axis.add_patch(Circle((x, y), radius, facecolor=(*TARGET[:3], 0.22), edgecolor=TARGET, linestyle="--", linewidth=1.4))
+        axis.plot(x, y, "o", color=TARGET, markeredgecolor="white", markersize=7)
+    walls = [Rectangle((x, y), width, height) for x, y, width, height in sketch.walls]
+    axis.add_collection(PatchCollection(walls, facecolor=WALL, edgecolor=WALL, linewidth=0.2))
+    for boxes, style in ((sketch.chasms, CHASMS), (sketch.blocks, BLOCKS)):
+        axis.add_collection(PatchCollection([Rectangle((x, y), width, height) for x, y, width, height in boxes], **style))
+    for letter, x, y in sketch.marks:
+        if letter in MARKS:
+            axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1.0, 1.0, facecolor=rgba(MARKS[letter][1]), edgecolor="white"))
+            axis.text(x, y, letter, ha="center", va="center_baseline", fontsize=9, fontweight="bold")
+    for x, y, dx, dy in sketch.arrows:
+        shaft = {"width": 0.06, "head_width": 0.5, "head_length": 0.4, "length_includes_head": True}
+        axis.arrow(x - 0.35 * dx, y - 0.35 * dy, 0.7 * dx, 0.7 * dy, facecolor=WALL, edgecolor="none", **shaft)
+    for x, y, kind in sketch.things:
+        marker, colour = THINGS[kind]
+        axis.plot(x, y, marker, color=rgba(colour), markeredgecolor="white", markeredgewidth=0.8, markersize=9)
+    axis.set(xlim=sketch.extent[:2], ylim=sketch.extent[2:], aspect="equal", xticks=[], yticks=[])
+    axis.set_facecolor(rgba(palette.FLOOR))
+    axis.spines[:].set_color(rgba(palette.CHASM))
+
+
+def draw_heat(axis: Axes, heat: NDArray[np.float64], sketch: Sketch) -> None:
+    """Learned distances (`Story.heat`), and the line within which places are judged to be within k steps."""
+    left, right, bottom, top = sketch.extent
+    low_first = (left, right, min(bottom, top), max(bottom, top))
+    axis.imshow(heat, cmap=DISTANCES, vmin=0.0, vmax=2.0, origin="lower", extent=low_first, interpolation="bilinear")
+    if heat.min() < 1.0 < heat.max():
+        xs, ys = (np.linspace(*ends, heat.shape[axis]) for ends, axis in ((low_first[:2], 1), (low_first[2:], 0)))
+        axis.contour(xs, ys, heat, [1.0], colors=[CONTOUR], linewidths=1.6, zorder=0.5)  # walls are drawn over it
+
+
+def draw_step(axis: Axes, story: Story, step: int, ahead: bool = False) -> None:
+    """A step of an episode: the map, the learned distances, the path so far, subgoals past and present.
+
+    `ahead` shows too how the agent goes on until the next subgoal.
+    """
+    sketch, window = story.sketches[step], story.window(step)
+    heat = story.heat(step)
+    if heat is not None:
+        draw_heat(axis, heat, sketch)
+    draw_map(axis, sketch)
+    way = story.place(story.positions)
+    axis.plot(*way[: step + 1].T, **STYLES["path"])
+    if ahead:
+        axis.plot(*way[step : window.end + 1].T, **STYLES["ahead"])
+    for past in story.windows:
+        if past.end <= step and past is not window and past.target is not None:
+            _put(axis, story.place(past.target), "reached" if past.reached else "missed", zorder=1.5)
+    _put(axis, way[0], "start")
+    if window.target is not None:
+        _put(axis, story.place(window.target), "subgoal")
+    _put(axis, way[step], "agent")
+
+
+def _put(axis: Axes, place: NDArray[np.float64], style: str, zorder: float = 4.0) -> None:
+    axis.plot(*place, linestyle="", clip_on=False, zorder=zorder, **STYLES[style])
+
+
+def verdict(window: Window) -> str:
+    """Whether a subgoal was reached, in words."""
+    if window.target is None:
+        return ""
+    return "subgoal reached" if window.reached else f"subgoal missed by {window.miss:.1f}"
+
+
+def legend(story: Story, steps: Sequence[int], ahead: bool = False) -> list[Any]:
+    """An entry for everything that is seen at these steps."""
+    return list(_entries(story, steps, ahead))
+
+
+def _entries(story: Story, steps: Sequence[int], ahead: bool) -> Iterator[Any]:
+    def mark(style: str, label: str) -> Line2D:
+        line = {} if style in ("path", "ahead") else {"linestyle": ""}
+        shown = {name: value for name, value in STYLES[style].items() if name != "path_effects"}
+        return Line2D([], [], label=label, **(line | shown))
+
+    past = [window for window in story.windows if window.target is not None and window.end <= max(steps)][:-1]
+    yield mark("start", "start")
+    yield mark("path", "path so far")
+    if ahead:
+        yield mark("ahead", f"its next {story.k} steps")
+    yield mark("agent", "agent")
+    if story.windows[0].target is not None:
+        yield mark("subgoal", "subgoal")
+    for style in ("reached", "missed"):
+        if any(window.reached == (style == "reached") for window in past):
+            yield mark(style, f"past subgoal, {style}")
+    if story.embedding is not None:
+        label = f"judged within k = {story.k} steps"
+        yield Patch(facecolor=rgba(palette.AT_K), edgecolor=CONTOUR, linewidth=1.6, label=label)
+    sketch = story.sketches[0]
+    if sketch.discs:
+        yield Patch(facecolor=(*TARGET[:3], 0.22), edgecolor=TARGET, linestyle="--", linewidth=1.4, label="target")
+    for letter in dict.fromkeys(mark.letter for mark in sketch.marks if mark.letter in MARKS):
+        name, colour = MARKS[letter]
+        yield Line2D([], [], linestyle="", marker="s", color=rgba(colour), markersize=9, label=f"{letter}: {name}")
+    for kind in dict.fromkeys(thing.kind for thing in sketch.things):
+        marker, colour = THINGS[kind]
+        yield Line2D([], [], linestyle="", marker=marker, color=rgba(colour), markersize=9, label=kind)
+    if sketch.chasms:
+        yield Patch(label="chasm", **CHASMS)
+    if sketch.blocks:
+        yield Patch(label="box to push", **BLOCKS)
