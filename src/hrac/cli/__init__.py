@@ -12,6 +12,7 @@ import hrac
 from hrac import config as configs
 from hrac.cli.pairs import pairs
 from hrac.cli.play import evaluate, picture
+from hrac.cli.report import report
 from hrac.cli.results import compare, curves
 from hrac.cli.sweep import sweep
 from hrac.cli.tasks import bench, check, list_
@@ -24,6 +25,7 @@ USAGE = """usage: hrac COMMAND [options]
   eval RUN      play episodes with a policy     hrac eval runs/NAME --episodes 100
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
   compare RUN.. final scores with intervals over seeds, pooled by task and method
+  report RUN... one HTML page: curves, subgoals, failures, and episodes to play
   curves RUN... draw learning curves, one per folder
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
   pairs         compare adjacency learning with direct pair sampling, as the paper does
@@ -39,6 +41,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "eval": evaluate,
     "picture": picture,
     "compare": compare,
+    "report": report,
     "curves": curves,
     "sweep": sweep,
     "pairs": pairs,
@@ -48,7 +51,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 COMPLETION = "--tyro-print-completion"
-COMPILING = ("train", "eval", "picture", "pairs", "bench")
+COMPILING = ("train", "eval", "picture", "report", "pairs", "bench")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import tyro
 
 from hrac.cli.pairs import PairsOptions
 from hrac.cli.play import EvalOptions, PictureOptions
+from hrac.cli.report import ReportOptions
 from hrac.cli.results import CompareOptions, CurvesOptions
 from hrac.cli.sweep import SweepOptions
 from hrac.cli.tasks import BenchOptions, CheckOptions, ListOptions
@@ -34,6 +35,7 @@ def completion(arguments: Sequence[str]) -> int:
         "eval": EvalOptions,
         "picture": PictureOptions,
         "compare": CompareOptions,
+        "report": ReportOptions,
         "curves": CurvesOptions,
         "sweep": _followed(SweepOptions, {name: SweepOptions(name) for name in EXPERIMENTS}),
         "pairs": PairsOptions,
