@@ -215,6 +215,18 @@ def test_a_task_without_a_map_has_no_player(run, tmp_path, monkeypatch):
     assert "maze has no map" in content["problems"][0]
 
 
+def test_an_environment_that_breaks_costs_its_episodes_only(run, tmp_path, monkeypatch):
+    from hrac.worlds.episodes import Player
+
+    def breaks(self, seed):
+        raise RuntimeError("the robot is gone")
+
+    monkeypatch.setattr(Player, "watch", breaks)
+    content = data_of(hrac.report(run, tmp_path / "report.html"))
+    assert content["problems"] == [f"{run}, seed 0: no episode could be played: RuntimeError: the robot is gone"]
+    assert content["groups"][0]["charts"]["eval/return"]["middle"] == [2.5, 2.5]
+
+
 def test_names_cannot_end_the_data_or_run_a_script(tmp_path):
     evil = '</script><img src=x onerror="alert(1)"><!--'
     folder = renamed(written(tmp_path / "<b>run", RETURNS), task=evil, method=evil)

@@ -56,14 +56,14 @@ def report(folders):
 class Seen:
     """A page, and all that went wrong in it."""
 
-    def __init__(self, browser, path, width=DESKTOP, scheme="light"):
+    def __init__(self, browser, path, width=DESKTOP, scheme="light", fragment=""):
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.page = self.context.new_page()
         self.wrong, self.requests = [], []
         self.page.on("console", lambda message: self.wrong.append(message.text))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self.page.goto(f"{path.as_uri()}#{fragment}")
         self.page.wait_for_selector(".js-plotly-plot")
 
     def __enter__(self):
@@ -152,6 +152,12 @@ def test_the_subgoal_that_is_shown_is_the_recorded_one(browser, report, folders)
             np.testing.assert_allclose(target, space.target(episode.subgoal[step], space.phi(episode.obs[step])), atol=1e-4)
             words = f"({target[0]:.2f}, {target[1]:.2f}), number {step // 4 + 1}, proposed at step {step // 4 * 4}"
             assert words in page.locator(".reading").nth(1).inner_text()
+
+
+def test_a_link_opens_the_player_at_a_step(browser, report):
+    with Seen(browser, report, fragment="step-7") as page:
+        assert at(page)[0] == 7
+        expect(page.locator("#play")).to_be_in_viewport()
 
 
 def test_the_player_plays_and_stops_at_the_end(browser, report):

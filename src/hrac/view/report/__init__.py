@@ -49,7 +49,8 @@ def _play(runs: Sequence[Run], episodes: int) -> tuple[list[dict[str, Any]], lis
         for policy in loaded:
             try:
                 played.append({"run": number} | play(policy, episodes))
-            except HracError as error:
-                notes.append(f"{run.path}, seed {policy.seed}: {error}")
+            except Exception as error:  # an environment of one's own can fail in any way
+                kind = "" if isinstance(error, HracError) else f"{type(error).__name__}: "
+                notes.append(f"{run.path}, seed {policy.seed}: no episode could be played: {kind}{error}")
                 break  # the other seeds have the same task
     return played, notes

@@ -102,7 +102,7 @@ def _outcome(policy: Policy, episode: Episode) -> str:
     happened = [name for name, yes in ended.items() if bool(np.asarray(yes).all())]
     words = {"success": "success", "fallen": "ended on the back"} | {name: f"failed: {why}" for name, why in FAILURES.items()}
     told = [words[name] for name in happened if name in words]
-    return told[-1] if told else "no success is defined" if "success" not in ended else "failed"
+    return told[-1] if told else "time is over"
 
 
 def _map(sketch: Sketch) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class MapCanvas {
       this.label(letter, this.x(x), this.y(y), Math.min(Math.max(0.8 * this.unit, 11), 22));
     }
     for (const [x, y, kind] of map.things ?? []) {
-      if (kind === "bomb") this.cross(this.x(x), this.y(y), 5, colour("ink"), 2.5);
+      if (kind === "bomb") this.triangle(this.x(x), this.y(y), 6, colour("bomb"), colour("ink"));
       else this.disc(this.x(x), this.y(y), 5, colour("apple"), colour("ink"));
     }
   }
@@ -255,6 +255,15 @@ class MapCanvas {
     this.context.moveTo(x - size, y + size);
     this.context.lineTo(x + size, y - size);
     this.stroke(colour, width);
+  }
+
+  triangle(x, y, size, filled, edge) {
+    this.context.beginPath();
+    for (const [dx, dy] of [[0, -1], [0.9, 0.7], [-0.9, 0.7]]) this.context.lineTo(x + dx * size, y + dy * size);
+    this.context.closePath();
+    this.context.fillStyle = filled;
+    this.context.fill();
+    this.stroke(edge, 1.2);
   }
 
   arrow(x, y, dx, dy) {

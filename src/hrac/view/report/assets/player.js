@@ -13,7 +13,9 @@ class Panel {
     this.select = make("select", { ariaLabel: `episode of ${group.label}` });
     this.options.forEach(({ policy, episode }, i) => {
       const steps = episode.rewards.length;
-      const text = `seed ${policy.seed}, episode ${episode.seed + 1}: ${episode.outcome}, ${steps} steps`;
+      const total = episode.rewards.reduce((sum, reward) => sum + reward, 0);
+      const end = `${episode.outcome}, ${steps} steps, return ${total.toFixed(1)}`;
+      const text = `seed ${policy.seed}, episode ${episode.seed + 1}: ${end}`;
       this.select.append(make("option", { value: i }, text));
     });
     this.select.onchange = () => {

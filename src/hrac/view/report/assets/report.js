@@ -160,9 +160,20 @@ function episodes() {
     return new Panel({ ...group, index }, own, changed);
   });
   find("panels").append(...made.map((panel) => panel.root));
-  for (const item of document.querySelectorAll(".if-learned")) item.hidden = !data.policies.some((policy) => policy.embedding);
-  for (const item of document.querySelectorAll(".if-known")) item.hidden = !data.policies.some((policy) => policy.truth);
+  const maps = data.policies.flatMap((policy) => policy.episodes.flatMap((episode) => episode.maps));
+  const there = { learned: data.policies.some((policy) => policy.embedding), known: data.policies.some((policy) => policy.truth) };
+  for (const item of document.querySelectorAll("[data-if]")) {
+    item.hidden = !(there[item.dataset.if] ?? maps.some((map) => map[item.dataset.if]?.length));
+  }
   player = new Player(made);
+}
+
+// A link to a step: report.html#step-43.
+function linked() {
+  const step = /^#step-(\d+)$/.exec(window.location.hash);
+  if (!step || !player) return;
+  player.go(Number(step[1]));
+  find("player").scrollIntoView();
 }
 
 problems();
@@ -175,6 +186,8 @@ navigation();
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 dark.onchange = () => theme(dark.matches ? "dark" : "light");
 theme(dark.matches ? "dark" : "light");
+linked();
+window.onhashchange = linked;
 let width = window.innerWidth;
 window.onresize = () => {
   if (width === window.innerWidth) return;
