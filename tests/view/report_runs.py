@@ -41,7 +41,8 @@ def with_policies(folder, rows, method="hrac", seeds=2):
     config = configs.replace(config_for("maze", method), changes)
     setup = make_setup(make_env(config), config)
     keys = jax.random.split(jax.random.key(3), seeds)
-    policies.save(folder, jax.vmap(lambda key: agents.init(key, setup).actors)(keys), config, setup, None)
+    actors = jax.jit(jax.vmap(lambda key: agents.init(key, setup).actors))(keys)  # what is not needed is not computed
+    policies.save(folder, actors, config, setup, None)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 import shutil
@@ -194,6 +195,18 @@ def test_a_report_has_the_episodes_of_each_policy(run, tmp_path):
     np.testing.assert_allclose([window["target"] for window in sent["windows"]], episode.subgoal[::4], atol=1e-4)
     assert sent["maps"][0]["extent"] == list(sketches[0].extent)
     assert sent["outcome"] == ("success" if episode.terminated.any() else sent["outcome"])
+
+
+def test_five_seeds_of_full_size_fit_into_five_megabytes(run, tmp_path):
+    steps, sizes = range(0, 1_000_000, 10_000), (2, 128, 128, 128, 32)
+    names = [name for metrics in data.SECTIONS.values() for name in metrics]
+    rows = [(seed, step, name, np.sin(seed + step)) for seed in range(5) for step in steps for name in names]
+    (policy,) = data_of(hrac.report(run, tmp_path / "small.html", episodes=1))["policies"][:1]
+    pairs = list(itertools.pairwise(sizes))
+    network = MLP(tuple(map(np.ones, pairs)), tuple(np.ones(outputs) for _, outputs in pairs))
+    played = [policy | {"seed": seed, "embedding": episodes.embedding_of(network)} for seed in range(5)]
+    text = page.page(data.collect([read(written(tmp_path / "run", rows))], played, []))
+    assert 2_000_000 < len(text) < 5_000_000
 
 
 def test_a_policy_that_cannot_be_read_is_named_and_the_others_are_shown(run, tmp_path):

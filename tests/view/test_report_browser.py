@@ -5,17 +5,13 @@ import shutil
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 import hrac
 from hrac.adjacency import network
+from view.browser import CHROMIUM, started
 from view.report_runs import renamed, with_policies, written
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
 DESKTOP, PHONE = 1280, 390
 EVIL = '</script><img src=x onerror="window.broken=1"><script>window.broken=2</script>'
 
@@ -36,10 +32,8 @@ def rows(*values):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield started
-        started.close()
+    with started() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

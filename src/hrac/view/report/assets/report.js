@@ -161,9 +161,11 @@ function episodes() {
   });
   find("panels").append(...made.map((panel) => panel.root));
   const maps = data.policies.flatMap((policy) => policy.episodes.flatMap((episode) => episode.maps));
+  const letters = new Set(maps.flatMap((map) => (map.marks ?? []).map(([letter]) => letter)));
   const there = { learned: data.policies.some((policy) => policy.embedding), known: data.policies.some((policy) => policy.truth) };
   for (const item of document.querySelectorAll("[data-if]")) {
-    item.hidden = !(there[item.dataset.if] ?? maps.some((map) => map[item.dataset.if]?.length));
+    const part = item.dataset.if;
+    item.hidden = !(there[part] ?? (letters.has(part) || maps.some((map) => map[part]?.length)));
   }
   player = new Player(made);
 }
