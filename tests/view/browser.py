@@ -40,6 +40,7 @@ def main():
         page = browser.new_context(viewport=size, color_scheme="dark" if given.dark else "light").new_page()
         page.goto(f"{given.report.resolve().as_uri()}#step-{given.step}")
         page.wait_for_selector(".js-plotly-plot")
+        page.wait_for_timeout(1000)  # for the heat
         if given.section is None:
             page.screenshot(path=given.picture, full_page=True)
         else:

@@ -3,6 +3,7 @@
 import json
 
 import jax
+import numpy as np
 
 from hrac import config as configs
 from hrac.agents import agent as agents
@@ -40,8 +41,9 @@ def with_policies(folder, rows, method="hrac", seeds=2):
     written(folder, rows, method, changes, timing=[(0, 1.0, 0.0), (10_000, 3.0, 5000.0)])
     config = configs.replace(config_for("maze", method), changes)
     setup = make_setup(make_env(config), config)
-    keys = jax.random.split(jax.random.key(3), seeds)
-    actors = jax.jit(jax.vmap(lambda key: agents.init(key, setup).actors))(keys)  # what is not needed is not computed
+    like = jax.eval_shape(lambda: agents.init(jax.random.key(0), setup).actors)
+    rng = np.random.default_rng(3)
+    actors = jax.tree.map(lambda leaf: rng.uniform(-0.5, 0.5, (seeds, *leaf.shape)).astype(leaf.dtype), like)
     policies.save(folder, actors, config, setup, None)
     return folder
 

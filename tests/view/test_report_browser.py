@@ -39,7 +39,10 @@ def browser():
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
-    return [with_policies(folder / name, rows(*values), name) for name, values in {"hrac": (1, 2), "no-adj": (3, 5)}.items()]
+    first = with_policies(folder / "hrac", rows(1, 2))
+    second = renamed(shutil.copytree(first, folder / "no-adj"), method="no-adj")
+    shutil.copy(written(folder / "log", rows(3, 5)) / "metrics.csv", second)
+    return [first, second]
 
 
 @pytest.fixture(scope="module")

@@ -194,8 +194,12 @@ def _facts(run: Run, seeds: Sequence[int], reached: int | None) -> list[tuple[st
     if run.timing:
         facts.append(("time", duration(run.timing[-1].seconds)))
     facts.append(("folder", run.path))
-    facts += [("learning rates changed", _change(change)) for change in about.get("changes") or []]
+    facts += [("learning rates changed", _change(change)) for change in _list(about.get("changes"))]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _change(change: Any) -> str:

@@ -23,7 +23,7 @@ class Panel {
       changed();
     };
     const canvas = make("canvas", { tabIndex: 0, className: "map" });
-    canvas.setAttribute("role", "img");
+    canvas.setAttribute("role", "application");
     this.canvas = canvas;
     this.drawing = new MapCanvas(canvas);
     this.words = make("dl", { className: "reading" });
@@ -72,6 +72,15 @@ class Panel {
     return policy;
   }
 
+  // The first embeddings take part of a second. The page is shown before them.
+  prepare(map, here) {
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => {
+      this.heat(map, here);
+      this.draw(this.step);
+    });
+  }
+
   // What is true at a step.
   at(step) {
     const { episode, policy, length } = this;
@@ -87,7 +96,8 @@ class Panel {
     const { drawing, episode, policy } = this;
     const { time, here, map, window, now } = this.at(step);
     drawing.begin(map);
-    if (this.learned) {
+    if (policy.embedding && !policy.grid) this.prepare(map, here);
+    else if (policy.embedding) {
       const { grid, embedded } = this.heat(map, here);
       const distances = this.learned.from(here, embedded);
       drawing.heat(grid, distances, policy.threshold);
