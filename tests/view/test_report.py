@@ -62,6 +62,31 @@ def test_folders_of_one_method_are_one_curve_unless_their_settings_differ(tmp_pa
     assert [row[1] for row in apart["comparison"]["tables"][0]["rows"]] == ["hrac (a)", "hrac (c)"]
 
 
+def test_labels_name_the_groups(tmp_path):
+    folders = [
+        written(tmp_path / name, [(seed, 0, "eval/return", 1.0)], changes={"manager.eta": eta})
+        for seed, (name, eta) in enumerate({"a": 20.0, "b": 5.0, "c": 1.0}.items())
+    ]
+    path = hrac.report(folders, tmp_path / "report.html", labels=("other", "small", "small"))
+    content = data_of(path)
+    assert [(group["label"], group["charts"]["eval/return"]["seeds"]) for group in content["groups"]] == [
+        ("other", [0]),
+        ("small", [1, 2]),
+    ]
+    assert [row[1] for row in content["comparison"]["tables"][0]["rows"]] == ["other", "small"]
+    with pytest.raises(ConfigError, match="labels: 3 are needed, one per run, got 1"):
+        hrac.report(folders, tmp_path / "report.html", labels=("x",))
+
+
+def test_folders_without_a_common_step_leave_out_that_metric_only(tmp_path):
+    extra = [
+        written(tmp_path / f"{seed}", [(seed, 0, "eval/return", 1.0), (seed, 10 * seed, "adjacency/loss", 1.0)])
+        for seed in (1, 2)
+    ]
+    (group,) = collected(*extra)["groups"]
+    assert list(group["charts"]) == ["eval/return"]
+
+
 def test_the_table_is_that_of_compare(tmp_path):
     folders = [written(tmp_path / name, RETURNS, name) for name in ("hrac", "hiro")]
     assert collected(*folders)["comparison"]["tables"] == [table._asdict() for table in hrac.compare(folders).tables()]
@@ -216,6 +241,34 @@ def test_a_policy_that_cannot_be_read_is_named_and_the_others_are_shown(run, tmp
     content = data_of(hrac.report(copy, tmp_path / "report.html", episodes=1))
     assert [policy["seed"] for policy in content["policies"]] == [1]
     assert any("seed-0.safetensors" in problem for problem in content["problems"])
+
+
+def damaged(content, rng):
+    """A file's bytes with one damage of some kind."""
+    at = int(rng.integers(len(content)))
+    noise = rng.bytes(int(rng.integers(1, 9)))
+    match rng.integers(4):
+        case 0:
+            return content[:at]
+        case 1:
+            return content[:at] + noise + content[at:]
+        case 2:
+            return content[:at] + noise + content[at + len(noise) :]
+        case _:
+            return content[:at] + content[at + 20 :]
+
+
+@pytest.mark.parametrize("cases", [25, pytest.param(1000, marks=pytest.mark.stress)])
+def test_no_damage_stops_a_report(run, tmp_path, cases):
+    rng, copy = np.random.default_rng(cases), tmp_path / "copy"
+    shutil.copytree(run, copy)
+    names = [path.relative_to(run) for path in sorted(run.rglob("*")) if path.is_file()]
+    for _ in range(cases):
+        name = names[rng.integers(len(names))]
+        (copy / name).write_bytes(damaged((run / name).read_bytes(), rng))
+        content = data_of(hrac.report(copy, tmp_path / "report.html", episodes=0))
+        assert len(content["groups"]) == 1
+        (copy / name).write_bytes((run / name).read_bytes())
 
 
 def test_a_task_without_a_map_has_no_player(run, tmp_path, monkeypatch):

@@ -14,6 +14,8 @@ class ReportOptions:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, policy files, or names of tasks whose trained policies are in the package."""
+    labels: tuple[str, ...] = ()
+    """Names to show instead of methods, one per run. Runs of the same task and name are shown together."""
     out: Path = Path("report.html")
     """The file."""
     episodes: int = 2
@@ -25,6 +27,6 @@ def report(arguments: Sequence[str]) -> int:
     import hrac
 
     options = tyro.cli(ReportOptions, args=arguments, prog="hrac report")
-    path = hrac.report(options.runs, options.out, episodes=options.episodes)
+    path = hrac.report(options.runs, options.out, labels=options.labels, episodes=options.episodes)
     print(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     return 0

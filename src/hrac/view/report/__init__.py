@@ -16,15 +16,24 @@ MOST_POLICIES = 5
 MOST_EPISODES = 20
 
 
-def report(runs: str | Path | Sequence[str | Path], out: str | Path = "report.html", *, episodes: int = 2) -> Path:
+def report(
+    runs: str | Path | Sequence[str | Path],
+    out: str | Path = "report.html",
+    *,
+    labels: Sequence[str] = (),
+    episodes: int = 2,
+) -> Path:
     """Write a report of run folders and policy files, and return its path.
 
     It shows what was run, learning curves, subgoals, adjacency, failures, the table of `compare`, where the time went, and
     `episodes` evaluation episodes of each policy, to play. What is damaged or missing in a folder is said; the rest is shown.
+    Runs of one task and method are shown together, or those of one label.
     """
     sources = [runs] if isinstance(runs, str | Path) else list(runs)
     if not sources:
         raise ConfigError("name at least one run folder or policy file")
+    if labels and len(labels) != len(sources):
+        raise ConfigError(f"labels: {len(sources)} are needed, one per run, got {len(labels)}")
     if not 0 <= episodes <= MOST_EPISODES:
         raise ConfigError(f"episodes must be from 0 to {MOST_EPISODES}, got {episodes}")
     path = Path(out)
@@ -34,7 +43,7 @@ def report(runs: str | Path | Sequence[str | Path], out: str | Path = "report.ht
     path.parent.mkdir(parents=True, exist_ok=True)
     found = [reading.read(source) for source in sources]
     played, notes = _play(found, episodes)
-    files.write_atomic(path, page.page(data.collect(found, played, notes)).encode())
+    files.write_atomic(path, page.page(data.collect(found, played, notes, labels)).encode())
     return path
 
 

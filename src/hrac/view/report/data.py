@@ -1,5 +1,6 @@
 """All that a report shows, as plain numbers and words: from runs to a dictionary for JSON. Pure: nothing is read or written."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from hrac.api import FAILURES
 from hrac.config import Config
 from hrac.errors import HracError
 from hrac.experiments import compare, statistics, tasks
-from hrac.experiments.compare import UNIMPORTANT, CompareError, Comparison, Logged
+from hrac.experiments.compare import HOW_TO_SEPARATE, UNIMPORTANT, CompareError, Comparison, Logged
 from hrac.experiments.statistics import Cell, Numbers, StatisticsError
 from hrac.folder.reading import NoSuchMetricError, series_of
 from hrac.view.report.reading import Run
@@ -55,15 +56,20 @@ SECTIONS: Mapping[str, Mapping[str, Metric]] = {
 ENDINGS = {"success": "success", **FAILURES}
 
 
-def collect(runs: Sequence[Run], played: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> dict[str, Any]:
-    """The content of a report. `played` are the policies with their episodes, each with the number of its run."""
+def collect(
+    runs: Sequence[Run], played: Sequence[Mapping[str, Any]], notes: Sequence[str], labels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The content of a report. `played` are the policies with their episodes, each with the number of its run.
+
+    `labels` name the groups of the runs instead of their methods.
+    """
     names = compare.names([run.path for run in runs])
-    result, labels, refusals = _compared(runs, names)
-    groups: Groups = {}
-    for run, label in zip(runs, labels, strict=True):
-        groups.setdefault((UNKNOWN if run.config is None else run.config.task, label), []).append(run)
-    cells = {group: _cells(members) for group, members in groups.items()}
-    place = {id(run): at for at, members in enumerate(groups.values()) for run in members}
+    result, labels, refusals = _compared(runs, names, labels)
+    tasks_of = [UNKNOWN if run.config is None else run.config.task for run in runs]
+    keys = list(zip(tasks_of, labels, strict=True))
+    groups = list(dict.fromkeys(keys))
+    cells = {group: _cells([run for run, key in zip(runs, keys, strict=True) if key == group]) for group in groups}
+    place = [groups.index(key) for key in keys]
     return {
         "title": _title(groups),
         "problems": [problem for run in runs for problem in run.problems] + list(notes),
@@ -74,42 +80,47 @@ def collect(runs: Sequence[Run], played: Sequence[Mapping[str, Any]], notes: Seq
             {"task": task, "label": label, "charts": _charts(cells[task, label]), "endings": _endings(cells[task, label])}
             for task, label in groups
         ],
-        "runs": [{"name": name, "group": place[id(run)], **_about(run)} for run, name in zip(runs, names, strict=True)],
+        "runs": [{"name": name, "group": group, **_about(run)} for run, name, group in zip(runs, names, place, strict=True)],
         "comparison": None if result is None else _tables(result),
         "refusals": refusals,
-        "policies": [{**policy, "group": place[id(runs[policy["run"]])]} for policy in played],
+        "policies": [{**policy, "group": place[policy["run"]]} for policy in played],
     }
 
 
-Groups = dict[tuple[str, str], list[Run]]
-"""Runs by task and label. The seeds of a group are shown together."""
+def _compared(
+    runs: Sequence[Run], names: Sequence[str], given: Sequence[str]
+) -> tuple[Comparison | None, Sequence[str], list[str]]:
+    """The scores of methods, a label for each run, and why runs of one method are not pooled, or why there are no scores.
 
-
-def _compared(runs: Sequence[Run], names: Sequence[str]) -> tuple[Comparison | None, list[str], list[str]]:
-    """The scores of methods, a label for each run, and why runs of one method are not pooled, or why there are no scores."""
+    Labels are those that are given, else methods, else methods with folders.
+    """
     methods = [name if run.config is None else run.config.method for run, name in zip(runs, names, strict=True)]
     apart = [
         method if methods.count(method) == 1 or run.config is None else f"{method} ({name})"
         for run, name, method in zip(runs, names, methods, strict=True)
     ]
-    logged = [number for number, run in enumerate(runs) if run.config is not None and run.rows]
-    if not logged:
-        return None, methods, ["no run has both a readable configuration and a log."]
-    logs = [Logged(run.path, run.config, run.rows) for run in runs if run.config is not None and run.rows]
+    logs = {
+        at: Logged(run.path, run.config, run.rows)
+        for at, run in enumerate(runs)
+        if run.config is not None and any(row.name == compare.RETURN for row in run.rows)
+    }
+    if not logs:
+        return None, given or methods, ["no run has both a readable configuration and an evaluation"]
     refusals: list[str] = []
-    for labels, settings in ((methods, {}), (apart, {"labels": [apart[number] for number in logged]})):
+    for labels in (given,) if given else (methods, apart):
+        chosen = () if labels is methods else [labels[at] for at in logs]
         try:
-            return compare.compare_logs(logs, **settings), labels, refusals  # type: ignore[arg-type]
+            return compare.compare_logs(list(logs.values()), labels=chosen), labels, refusals
         except (CompareError, StatisticsError, NoSuchMetricError) as error:
-            refusals.append(str(error))
-    return None, apart, refusals
+            refusals.append(str(error).removesuffix(f". {HOW_TO_SEPARATE}"))
+    return None, given or apart, refusals
 
 
 def _tables(result: Comparison) -> dict[str, Any]:
     return {"metric": result.metric, "tables": [table._asdict() for table in result.tables()], "notes": list(result.notes)}
 
 
-def _title(groups: Groups) -> str:
+def _title(groups: Sequence[tuple[str, str]]) -> str:
     names = list(dict.fromkeys(task for task, _ in groups))
     labels = list(dict.fromkeys(label for _, label in groups))
     what = labels[0] if len(labels) == 1 else ", ".join(labels) if len(labels) < 4 else f"{len(labels)} methods"
@@ -119,20 +130,20 @@ def _title(groups: Groups) -> str:
 def _cells(runs: Sequence[Run]) -> dict[str, Cell]:
     """Every metric of the report that a group has, pooled over its folders."""
     names = [name for metrics in SECTIONS.values() for name in metrics] + [f"eval/{name}" for name in FAILURES]
-    cells = {}
+    cells: dict[str, Cell] = {}
     for name in names:
-        parts = [Cell("", "", *series_of(run.path, run.rows, name)) for run in runs if _has(run, name)]
-        if parts:
-            cells[name] = statistics.pooled(parts)
+        parts = [cell for run in runs if (cell := _cell(run, name)) is not None]
+        with contextlib.suppress(StatisticsError):  # folders that have no step in common
+            cells |= {name: statistics.pooled(parts)} if parts else {}
     return cells
 
 
-def _has(run: Run, metric: str) -> bool:
+def _cell(run: Run, metric: str) -> Cell | None:
+    """A metric of a run; None if it has none."""
     try:
-        series_of(run.path, run.rows, metric)
+        return Cell("", "", *series_of(run.path, run.rows, metric))
     except NoSuchMetricError:
-        return False
-    return True
+        return None
 
 
 def _charts(cells: Mapping[str, Cell]) -> dict[str, Any]:

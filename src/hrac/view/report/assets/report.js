@@ -135,7 +135,7 @@ function comparison() {
     }
     place.append(make("ul", {}, ...data.comparison.notes.map((note) => make("li", {}, note))));
   }
-  const reason = data.comparison ? "Runs of one method are shown one by one: " : "There is no comparison: ";
+  const reason = data.comparison ? "Why runs are shown one by one: " : "There is no comparison: ";
   place.append(...data.refusals.slice(0, 1).map((refusal) => make("p", {}, reason + refusal)));
 }
 
