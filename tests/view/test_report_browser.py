@@ -256,6 +256,14 @@ def test_hovering_tells_the_mean_and_its_interval(browser, report):
         told.get_by_text("hrac: 1.5 (1 to 2)").wait_for()
 
 
+def test_no_button_of_a_chart_sends_it_anywhere(browser, report):
+    with Seen(browser, report) as page:
+        buttons = page.locator("#curves .modebar-btn").evaluate_all("(all) => all.map((one) => one.dataset.title)")
+        assert set(buttons) == {"Download plot as a PNG", "Reset axes"}
+        picture = page.evaluate("Plotly.toImage(document.querySelector('.js-plotly-plot'), {width: 300, height: 200})")
+        assert picture.startswith("data:image/png;base64,")
+
+
 def test_light_and_dark_are_switched(browser, report):
     with Seen(browser, report) as page:
         before = page.evaluate("getComputedStyle(document.body).backgroundColor")

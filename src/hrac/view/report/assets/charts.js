@@ -36,11 +36,12 @@ function layout(extra) {
   const narrow = window.innerWidth < 700;
   const { xaxis, yaxis, ...rest } = extra;
   return {
-    margin: { l: 48, r: 12, t: 8, b: 40 },
+    margin: { l: 48, r: 12, t: 26, b: 40 },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: colour("text"), family: "system-ui, sans-serif", size: 13 },
     hoverlabel: { bgcolor: colour("page"), bordercolor: colour("line"), font: { color: colour("text") }, namelength: -1 },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("text") },
     showlegend: false,
     dragmode: narrow ? false : "zoom",
     xaxis: { ...axis, fixedrange: narrow, ...xaxis },
@@ -49,7 +50,8 @@ function layout(extra) {
   };
 }
 
-const CONFIG = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+// Only buttons that need no network: Plotly's own list has one that uploads the chart.
+const CONFIG = { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] };
 
 const plot = (element, traces, extra) => Plotly.react(element, traces, layout(extra), CONFIG);
 
@@ -60,15 +62,17 @@ function curve(parent, name, metric, members) {
   const missing = without.length > 3 ? `${without.length} of ${members.length} methods did not log it.` : `Not logged: ${without.join(", ")}.`;
   const element = card(parent, metric.title, metric.meaning, without.length ? missing : "");
   charts.push(() => {
-    const traces = having.filter(({ index }) => shown.groups.has(index)).flatMap((member) => lines(name, metric, member));
+    const visible = having.filter(({ index }) => shown.groups.has(index));
+    // One box for all methods tells most, but of many it would hide the chart.
+    const together = window.innerWidth >= 700 && visible.length < 6 && !shown.seeds.size;
+    const traces = visible.flatMap((member) => lines(name, metric, member, together ? "" : ", step %{x:,}"));
     const low = Math.min(...traces.flatMap((trace) => trace.y).filter((value) => value !== null));
     const yaxis = metric.share ? { tickformat: ".0%", range: [low > 0.5 ? low - 0.03 : -0.03, 1.03] } : {};
-    const hovermode = window.innerWidth < 700 ? "closest" : "x unified";
-    plot(element, traces, { hovermode, xaxis: { title: { text: "environment steps" } }, yaxis });
+    plot(element, traces, { hovermode: together ? "x unified" : "closest", xaxis: { title: { text: "environment steps" } }, yaxis });
   });
 }
 
-function lines(name, metric, { group, index }) {
+function lines(name, metric, { group, index }, when) {
   const chart = group.charts[name];
   const [line, digits] = [groupColour(index), metric.share ? ".1%" : ".4~g"];
   const traces = [];
@@ -87,7 +91,7 @@ function lines(name, metric, { group, index }) {
       y: seeds.flatMap(([, values]) => [...values, null]),
       text: seeds.flatMap(([seed]) => [...chart.steps, 0].map(() => String(seed))),
       mode: "lines", line: { color: faint(line, 0.55), width: 1, dash: groupDash(index) }, meta: "seeds",
-      hovertemplate: `${plain(group.label)}, seed %{text}: %{y:${digits}}<extra></extra>`,
+      hovertemplate: `${plain(group.label)}, seed %{text}: %{y:${digits}}${when}<extra></extra>`,
     });
   }
   const between = chart.interval ? ` (%{customdata[0]:${digits}} to %{customdata[1]:${digits}})` : "";
@@ -95,7 +99,7 @@ function lines(name, metric, { group, index }) {
     x: chart.steps, y: chart.middle, name: plain(group.label), meta: "middle",
     mode: chart.steps.length > 1 ? "lines" : "markers", line: { color: line, width: 2.5, dash: groupDash(index) },
     customdata: chart.interval ? chart.steps.map((_, i) => chart.interval.map((bound) => bound[i])) : undefined,
-    hovertemplate: `${plain(group.label)}: %{y:${digits}}${between}<extra></extra>`,
+    hovertemplate: `${plain(group.label)}: %{y:${digits}}${between}${when}<extra></extra>`,
   });
   return traces;
 }
