@@ -9,8 +9,8 @@ class Panel {
     Object.assign(this, { group, policies, probed: null });
     this.options = policies.flatMap((policy) => policy.episodes.map((episode) => ({ policy, episode })));
     this.root = make("figure", { className: "panel" });
-    this.root.append(make("figcaption", {}, many.tasks ? `${group.task}, ${group.label}` : group.label));
-    this.select = make("select", { ariaLabel: `episode of ${group.label}` });
+    this.root.append(make("figcaption", {}, named(group)));
+    this.select = make("select", { ariaLabel: `episode of ${named(group)}` });
     this.options.forEach(({ policy, episode }, i) => {
       const steps = episode.rewards.length;
       const total = episode.rewards.reduce((sum, reward) => sum + reward, 0);

@@ -3,8 +3,9 @@
 
 const data = JSON.parse(find("data").textContent);
 const tasks = [...new Set(data.groups.map((group) => group.task))];
-const many = { tasks: tasks.length > 1 };
+const several = tasks.length > 1;
 const members = data.groups.map((group, index) => ({ group, index }));
+const named = (group) => (several ? `${group.task}, ${group.label}` : group.label);
 let player = null;
 
 function theme(name) {
@@ -57,10 +58,10 @@ function runs() {
 // Where each run differs from the paper's settings.
 function settings() {
   const place = find("settings");
-  const named = (wanted) => data.runs.filter((run) => wanted(run.differences)).map((run) => run.name);
+  const having = (wanted) => data.runs.filter((run) => wanted(run.differences)).map((run) => run.name);
   const listed = (names, text) => names.length && place.append(make("p", {}, `${text}: ${names.join(", ")}.`));
-  listed(named((changed) => changed?.length === 0), "The paper's settings in all that changes results");
-  listed(named((changed) => changed === null), "The paper's settings for these are not known");
+  listed(having((changed) => changed?.length === 0), "The paper's settings in all that changes results");
+  listed(having((changed) => changed === null), "The paper's settings for these are not known");
   for (const run of data.runs.filter(({ differences }) => differences?.length)) {
     const count = `${run.differences.length} ${run.differences.length === 1 ? "difference" : "differences"}`;
     const inside = table({ title: "", header: ["setting", "the paper's", "here"], rows: run.differences, names: 3 });
@@ -88,7 +89,7 @@ function choices() {
       redraw();
       panels();
     };
-    find("methods").append(checkbox(many.tasks ? `${group.task}, ${group.label}` : group.label, true, changed, swatch));
+    find("methods").append(checkbox(named(group), true, changed, swatch));
   }
   const all = data.groups.flatMap((group) => Object.values(group.charts).flatMap((chart) => chart.seeds));
   const seeds = [...new Set(all)].sort((a, b) => a - b);
@@ -109,7 +110,7 @@ function sections() {
     for (const task of tasks) {
       const ours = members.filter(({ group }) => group.task === task);
       const present = Object.entries(metrics).filter(([name]) => ours.some(({ group }) => group.charts[name]));
-      if (many.tasks) place.append(make("h3", {}, task));
+      if (several) place.append(make("h3", {}, task));
       if (!present.length) place.append(make("p", {}, "Nothing of this is logged in these runs."));
       for (const [name, metric] of present) curve(place, name, metric, ours);
     }
@@ -117,7 +118,7 @@ function sections() {
   const failures = find("failures").querySelector(".charts");
   for (const task of tasks) {
     const ours = members.filter(({ group }) => group.task === task);
-    if (many.tasks) failures.append(make("h3", {}, task));
+    if (several) failures.append(make("h3", {}, task));
     if (ours.some(({ group }) => group.endings)) endings(failures, ours);
     else failures.append(make("p", {}, "No success is logged in these runs, so there are no failures."));
   }
@@ -147,7 +148,7 @@ function panels() {
 
 function episodes() {
   const having = members.filter(({ index }) => data.policies.some((policy) => policy.group === index));
-  const without = members.filter((member) => !having.includes(member)).map(({ group }) => group.label);
+  const without = members.filter((member) => !having.includes(member)).map(({ group }) => named(group));
   if (without.length) {
     find("unplayed").hidden = false;
     find("unplayed").textContent = `No episodes of ${without.join(", ")}: no policies were given that can be played.`;
