@@ -1,8 +1,8 @@
 """Online goal-conditioned hierarchical reinforcement learning with k-step adjacency constraints.
 
 `train` a method on a task, `load` the policy of a run folder, `evaluate` it, `resume` a training, `compare` runs, `sweep` over
-many; importing this package registers its environments with Gymnasium (docs/environments.md). `reachability` learns what is
-within k steps of what from anybody's trajectories (docs/analyses.md).
+many, write a `report` on them; importing this package registers its environments with Gymnasium (docs/environments.md).
+`reachability` learns what is within k steps of what from anybody's trajectories (docs/analyses.md).
 """
 
 from importlib import metadata as _metadata
@@ -26,6 +26,7 @@ from hrac.sweeps.run import sweep
 from hrac.sweeps.status import SweepError
 from hrac.training.policies import Policy
 from hrac.training.session import Outcome
+from hrac.view.report import report
 
 __version__ = _metadata.version("hrac")
 
@@ -56,6 +57,7 @@ __all__ = [
     "pretrained",
     "reachability",
     "register",
+    "report",
     "resume",
     "run",
     "sweep",

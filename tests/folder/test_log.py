@@ -21,6 +21,35 @@ def test_a_damaged_table_is_named(tmp_path):
             log.read(tmp_path)
 
 
+def test_what_stands_before_the_damage_is_salvaged(tmp_path):
+    path, good = tmp_path / "metrics.csv", b"seed,step,name,value\n0,400,eval/return,1.5\n"
+    for content, damage in (
+        (good, None),
+        (good + b"0,800,eval/return,1.", "ends in the middle of a line"),  # perhaps of 1.75
+        (good + b"0,800\n0,1200,eval/return,2\n", "line 3 is not seed,step,name,value"),
+        (good + b"\xff\xfe\n", "line 3 is not"),
+    ):
+        path.write_bytes(content)
+        salvaged = log.salvage(tmp_path)
+        assert salvaged.rows == [ROW]
+        assert salvaged.damage is None if damage is None else damage in salvaged.damage
+    path.unlink()
+    with pytest.raises(LogError, match=r"has no metrics\.csv"):
+        log.salvage(tmp_path)
+
+
+def test_times_are_read_as_they_were_written(tmp_path):
+    with pytest.raises(LogError, match=r"has no timing\.csv"):
+        log.read_timing(tmp_path)
+    written = RunLog(tmp_path)
+    written.write_timing(400, 2.5, 160.0)
+    written.close()
+    assert log.read_timing(tmp_path) == [(400, 2.5, 160.0)]
+    (tmp_path / "timing.csv").write_text("step,seconds,steps_per_second\n400,two,160\n")
+    with pytest.raises(LogError, match=r"timing\.csv is not a table of times"):
+        log.read_timing(tmp_path)
+
+
 def test_a_full_disk_is_said_of_the_file_and_ends_without_noise(tmp_path, monkeypatch, capfd):
     written = RunLog(tmp_path)
 

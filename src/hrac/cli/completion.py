@@ -13,6 +13,7 @@ import tyro
 
 from hrac.cli.pairs import PairsOptions
 from hrac.cli.play import EvalOptions, PictureOptions, VideoOptions
+from hrac.cli.report import ReportOptions
 from hrac.cli.results import CompareOptions, CurvesOptions
 from hrac.cli.sweep import SweepOptions
 from hrac.cli.tasks import BenchOptions, CheckOptions, ListOptions
@@ -35,6 +36,7 @@ def completion(arguments: Sequence[str]) -> int:
         "picture": PictureOptions,
         "video": VideoOptions,
         "compare": CompareOptions,
+        "report": ReportOptions,
         "curves": CurvesOptions,
         "sweep": _followed(SweepOptions, {name: SweepOptions(name) for name in EXPERIMENTS}),
         "pairs": PairsOptions,

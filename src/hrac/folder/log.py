@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,19 +122,75 @@ def _scalar(step: int, tag: str, value: float) -> Event:
 
 def read(folder: Path) -> list[Row]:
     """All rows of a run folder's `metrics.csv`; raises `LogError`."""
+    path = _log_of(folder)
+    return list(_rows(path, _read_text(path)))
+
+
+class Salvaged(NamedTuple):
+    """What can be read of a damaged log."""
+
+    rows: list[Row]
+    """All before the damage."""
+    damage: str | None
+    """What is wrong; None: nothing is."""
+
+
+def salvage(folder: Path) -> Salvaged:
+    """The rows of a `metrics.csv` up to a line that is half-written or damaged; raises `LogError` if there is no such file."""
+    path, rows, damage = _log_of(folder), [], None
+    content = read_file(path)
+    complete = content[: content.rfind(b"\n") + 1]
+    if complete != content:
+        damage = f"{path} ends in the middle of a line, which is left out"
+    text = complete.decode(errors="replace")
+    try:
+        for row in _rows(path, text):
+            rows.append(row)  # one by one, so that those before an error are kept
+    except LogError as error:
+        damage = f"{error}. The {len(rows):,} rows before it are shown"
+    return Salvaged(rows, damage)
+
+
+class Timing(NamedTuple):
+    """The time of an evaluation."""
+
+    step: int
+    seconds: float
+    """Of training so far."""
+    steps_per_second: float
+    """Of all seeds together, since the evaluation before."""
+
+
+def read_timing(folder: Path) -> list[Timing]:
+    """All rows of a run folder's `timing.csv`; raises `LogError`."""
+    path = folder / TIMING
+    if not path.exists():
+        raise LogError(f"{folder} has no {TIMING}")
+    rows = []
+    try:
+        for line in csv.DictReader(io.StringIO(_read_text(path), newline="")):
+            rows.append(Timing(int(line["step"]), float(line["seconds"]), float(line["steps_per_second"])))
+    except (csv.Error, KeyError, TypeError, ValueError) as error:
+        raise error if isinstance(error, LogError) else LogError(f"{path} is not a table of times: {error}") from None
+    return rows
+
+
+def _log_of(folder: Path) -> Path:
     path = folder / METRICS
     if not path.exists():
         raise LogError(f"{folder} is no run folder: it has no {METRICS}")
-    rows = []
+    return path
+
+
+def _rows(path: Path, text: str) -> Iterator[Row]:
     try:
-        for number, row in enumerate(csv.DictReader(io.StringIO(_read_text(path), newline="")), start=2):
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), start=2):
             try:
-                rows.append(Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"])))
+                yield Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"]))
             except (KeyError, TypeError, ValueError):
                 raise LogError(f"{path}, line {number} is not seed,step,name,value: {row}") from None
     except csv.Error as error:
         raise LogError(f"{path} is no table: {error}") from None
-    return rows
 
 
 def _read_text(path: Path) -> str:
