@@ -151,7 +151,7 @@ function episodes() {
   const without = members.filter((member) => !having.includes(member)).map(({ group }) => named(group));
   if (without.length) {
     find("unplayed").hidden = false;
-    find("unplayed").textContent = `No episodes of ${without.join(", ")}: no policies were given that can be played.`;
+    find("unplayed").textContent = `No episodes of ${without.join("; ")}: no policies were given that can be played.`;
   }
   if (!having.length) return;
   find("controls").hidden = false;
