@@ -85,8 +85,8 @@ def after_settling(folder: Path) -> str:
 
 
 def grids() -> None:
-    print("| task | settings | seeds | to step | return, last ten evaluations | worst seed | first mean return > 5.0 | ", end="")
-    print("steps to 5.0, median | below 5.0 after the first at 5.0 | the same, 100,000 steps later |\n|" + "---|" * 10)
+    print("| task | settings | seeds | to step | return, last ten evaluations | worst seed | first mean return > 5.0 ", end="")
+    print("| steps to 5.0, median | below 5.0 after the first at 5.0 | the same, 100,000 steps later |\n|" + "---|" * 10)
     for task, runs in GRIDS.items():
         for name, folder in runs.items():
             cell = cell_of(folder, "eval/return")

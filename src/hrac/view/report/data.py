@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hrac import config as configs
-from hrac.api import FAILURES
 from hrac.config import Config
 from hrac.errors import HracError
 from hrac.experiments import compare, statistics, tasks
@@ -16,6 +15,7 @@ from hrac.experiments.compare import HOW_TO_SEPARATE, UNIMPORTANT, CompareError,
 from hrac.experiments.statistics import Cell, Numbers, StatisticsError
 from hrac.folder.reading import NoSuchMetricError, series_of
 from hrac.view.report.reading import Run
+from hrac.worlds.numbers import FAILURES
 
 RESAMPLES = 1_000
 UNKNOWN = "unknown task"

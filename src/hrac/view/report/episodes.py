@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from hrac.adjacency.network import DirectedEmbedding, Embedding
 from hrac.agents.subgoals import reached
-from hrac.api import FAILURES
 from hrac.envs.base import known_distances
 from hrac.envs.sketch import Sketch
 from hrac.errors import HracError
@@ -17,6 +16,7 @@ from hrac.nets import MLP
 from hrac.training.policies import Policy
 from hrac.worlds import numbers
 from hrac.worlds.base import Episode
+from hrac.worlds.numbers import FAILURES
 
 NO_WAY = 65_535
 """Stands for a cell that cannot be reached."""
