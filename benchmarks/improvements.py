@@ -45,6 +45,13 @@ ANTS = {
         "mean, eta 2, torque of 20": CHOICES / "ant-gather-mean2-action-share",
     },
 }
+POINTS = {
+    "point-maze-sparse": {
+        "plain, eta 20": CHOICES / "point-maze-sparse",
+        "slope, eta 4": CHOICES / "point-maze-sparse-slope4",
+    },
+    "point-maze": {"plain, eta 20": CHOICES / "point-maze-paper", "slope, eta 4": CHOICES / "point-maze-slope4"},
+}
 HOW = {
     "eval/fallen": ".0%",
     "eval/failed_stuck": ".0%",
@@ -99,6 +106,14 @@ def grids() -> None:
             )
 
 
+def points(runs: Mapping[str, Path]) -> None:
+    """Success every 20,000 steps."""
+    shared = set.intersection(*({*read(folder, "eval/success").steps.tolist()} for folder in runs.values()))
+    print("| step |" + "".join(f" {name} |" for name in runs) + "\n|" + "---|" * (len(runs) + 1))
+    for step in sorted(step for step in shared if step % 20_000 == 0):
+        print(f"| {step:,} | " + " | ".join(percent(at(folder, "eval/success", step)) for folder in runs.values()) + " |")
+
+
 def ants(runs: Mapping[str, Path], metric: str) -> None:
     """A score by step, then how the last evaluation of each run went."""
     steps = sorted({step for folder in runs.values() for step in read(folder, metric).steps if step <= 1_000_000} - {50_000})
@@ -117,6 +132,9 @@ if __name__ == "__main__":
     falls()
     print()
     grids()
+    for task, runs in POINTS.items():
+        print(f"\n{task}\n")
+        points(runs)
     for task, runs in ANTS.items():
         print(f"\n{task}\n")
         ants(runs, "eval/return" if task == "ant-gather" else "eval/success")
