@@ -151,7 +151,7 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
     elif path.exists():
         path = path.resolve()  # a link given by name is followed; links within a run folder are not
     else:
-        hint = f" (of {path} one comes with the package: --pretrained)" if str(path) in _pretrained_names() else ""
+        hint = f" (of {path} one comes with the package: --pretrained)" if str(path) in pretrained_names() else ""
         raise RunFolderError(f"{path} does not exist: name a run folder or a policy file{hint}")
     saved = policies.read(path)
     if seed is not None and seed != saved.seed:
@@ -164,13 +164,14 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
 
 def pretrained(task: str) -> Path:
     """The policy file in the package for a task, to `load` or `evaluate`; raises `RunFolderError` if there is none."""
-    names = _pretrained_names()
+    names = pretrained_names()
     if task not in names:
         raise RunFolderError(f"no trained policy for {task!r} comes with the package. There are: {', '.join(names) or 'none'}")
     return PRETRAINED / f"{task}.safetensors"
 
 
-def _pretrained_names() -> list[str]:
+def pretrained_names() -> list[str]:
+    """The tasks of which a policy comes with the package."""
     return sorted(file.stem for file in PRETRAINED.glob("*.safetensors"))
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 import hrac
 from hrac import config as configs
+from hrac.cli.figure import figure
 from hrac.cli.pairs import pairs
 from hrac.cli.play import evaluate, picture
 from hrac.cli.results import compare, curves
@@ -25,6 +26,7 @@ USAGE = """usage: hrac COMMAND [options]
   picture RUN   draw an episode with its subgoals and adjacency heatmaps
   compare RUN.. final scores with intervals over seeds, pooled by task and method
   curves RUN... draw learning curves, one per folder
+  figure NAME   make a figure of the paper again: PDF, SVG and PNG
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
   pairs         compare adjacency learning with direct pair sampling, as the paper does
   check TASK    look at a task, for example an environment of your own: gym:ID or module:name
@@ -40,6 +42,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "picture": picture,
     "compare": compare,
     "curves": curves,
+    "figure": figure,
     "sweep": sweep,
     "pairs": pairs,
     "check": check,
@@ -48,7 +51,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 COMPLETION = "--tyro-print-completion"
-COMPILING = ("train", "eval", "picture", "pairs", "bench")
+COMPILING = ("train", "eval", "picture", "figure", "pairs", "bench")
 
 
 def main() -> None:

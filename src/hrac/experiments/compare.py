@@ -195,8 +195,7 @@ def compare(
     of its evaluations, at steps that all runs of the task have. With `normalise`, a worst and a best score for each task
     (`{"maze": (0, 5.8)}`), there is also a score over all tasks. docs/comparing.md explains the numbers.
     """
-    paths = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
-    chosen, runs = _read(paths, metric, by, labels)
+    chosen, runs = _read(_paths(folders), metric, by, labels)
     if by == "method" and not labels:
         _require_equal_settings(runs)
     cells = _pool(runs)
@@ -220,6 +219,18 @@ def compare(
         left_out = [method for method in dict.fromkeys(cell.method for cell in cells) if method not in complete]
         notes += [f"{method}: not scored over all tasks, it needs each with equally many seeds" for method in left_out]
     return Comparison(chosen, last, threshold, tuple(cells), tuple(scores), tuple(pairs), tuple(overall), tuple(notes))
+
+
+def pooled(
+    folders: str | Path | Sequence[str | Path], metric: str | None = None, *, by: By = "folder", labels: Sequence[str] = ()
+) -> tuple[str, list[Cell]]:
+    """The metric, and the numbers of run folders, pooled as in `compare`; for curves. Their settings are not compared."""
+    chosen, runs = _read(_paths(folders), metric, by, labels)
+    return chosen, _pool(runs)
+
+
+def _paths(folders: str | Path | Sequence[str | Path]) -> list[Path]:
+    return [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
 
 
 def _read(folders: Sequence[Path], metric: str | None, by: By, labels: Sequence[str]) -> tuple[str, list[_Run]]:
