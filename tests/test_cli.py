@@ -15,7 +15,7 @@ from hrac import api, cli
 from hrac.config import replace
 from hrac.experiments.tasks import config_for
 from hrac.folder import reading
-from hrac.training.session import Outcome
+from hrac.results import Outcome
 
 TINY = [
     *("--k", "4", "--env.layout", "#####\n#A..#\n###.#\n#G..#\n#####", "--env.time-limit", "50"),

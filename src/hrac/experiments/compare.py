@@ -108,6 +108,10 @@ class Comparison:
         notes = "\n".join(f"- {note}" for note in self.notes)
         return "\n\n".join([*(table.markdown() for table in self._tables()), *([notes] if notes else [])]) + "\n"
 
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        return self.markdown()
+
     def csv(self) -> str:
         """One row per number, with its interval where there is one."""
         text = io.StringIO()
