@@ -27,7 +27,10 @@ from hrac.experiments.tasks import config_for
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RUN = ["README.md", *(f"docs/{name}.md" for name in ("algorithm", "comparing", "metrics", "theory", "tutorial"))]
+RUN = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("algorithm", "comparing", "environments", "metrics", "theory", "tutorial")),
+]
 """Pages whose Python is executed from top to bottom."""
 TINY = {
     "k": 4,
