@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 import hrac
 from hrac import config as configs
+from hrac.cli.figure import figure
 from hrac.cli.pairs import pairs
 from hrac.cli.play import evaluate, picture, video
 from hrac.cli.report import report
@@ -28,6 +29,7 @@ USAGE = """usage: hrac COMMAND [options]
   compare RUN.. final scores with intervals over seeds, pooled by task and method
   report RUN... one HTML page: curves, subgoals, failures, and episodes to play
   curves RUN... draw learning curves, one per folder
+  figure NAME   make a figure of the paper again: PDF, SVG and PNG
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
   pairs         compare adjacency learning with direct pair sampling, as the paper does
   check TASK    look at a task, for example an environment of your own: gym:ID or module:name
@@ -45,6 +47,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "compare": compare,
     "report": report,
     "curves": curves,
+    "figure": figure,
     "sweep": sweep,
     "pairs": pairs,
     "check": check,
@@ -53,7 +56,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 COMPLETION = "--tyro-print-completion"
-COMPILING = ("train", "eval", "picture", "video", "report", "pairs", "bench")
+COMPILING = ("train", "eval", "picture", "video", "report", "figure", "pairs", "bench")
 
 
 def main() -> None:

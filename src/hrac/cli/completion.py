@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from hrac.cli.figure import FigureOptions
 from hrac.cli.pairs import PairsOptions
 from hrac.cli.play import EvalOptions, PictureOptions, VideoOptions
 from hrac.cli.report import ReportOptions
@@ -38,6 +39,7 @@ def completion(arguments: Sequence[str]) -> int:
         "compare": CompareOptions,
         "report": ReportOptions,
         "curves": CurvesOptions,
+        "figure": FigureOptions,
         "sweep": _followed(SweepOptions, {name: SweepOptions(name) for name in EXPERIMENTS}),
         "pairs": PairsOptions,
         "check": _followed(CheckOptions, {name: CheckOptions(name) for name in tasks.TASKS}),

@@ -109,6 +109,10 @@ class Comparison:
         notes = "\n".join(f"- {note}" for note in self.notes)
         return "\n\n".join([*(table.markdown() for table in self.tables()), *([notes] if notes else [])]) + "\n"
 
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        return self.markdown()
+
     def csv(self) -> str:
         """One row per number, with its interval where there is one."""
         text = io.StringIO()
@@ -205,9 +209,7 @@ def compare(
     of its evaluations, at steps that all runs of the task have. With `normalise`, a worst and a best score for each task
     (`{"maze": (0, 5.8)}`), there is also a score over all tasks. docs/comparing.md explains the numbers.
     """
-    paths = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
-    _check_labels(len(paths), labels)
-    logs = [Logged(path, read_config(path), log.read(path)) for path in paths]
+    logs = _read(folders, labels)
     return compare_logs(logs, metric, by=by, labels=labels, threshold=threshold, last=last, normalise=normalise)
 
 
@@ -246,6 +248,20 @@ def compare_logs(
         left_out = [method for method in dict.fromkeys(cell.method for cell in cells) if method not in complete]
         notes += [f"{method}: not scored over all tasks, it needs each with equally many seeds" for method in left_out]
     return Comparison(chosen, last, threshold, tuple(cells), tuple(scores), tuple(pairs), tuple(overall), tuple(notes))
+
+
+def pooled(
+    folders: str | Path | Sequence[str | Path], metric: str | None = None, *, by: By = "folder", labels: Sequence[str] = ()
+) -> tuple[str, list[Cell]]:
+    """The metric, and the numbers of run folders, pooled as in `compare`; for curves. Their settings are not compared."""
+    chosen, runs = _chosen(_read(folders, labels), metric, by, labels)
+    return chosen, _pool(runs)
+
+
+def _read(folders: str | Path | Sequence[str | Path], labels: Sequence[str]) -> list[Logged]:
+    paths = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
+    _check_labels(len(paths), labels)
+    return [Logged(path, read_config(path), log.read(path)) for path in paths]
 
 
 def _chosen(logs: Sequence[Logged], metric: str | None, by: By, labels: Sequence[str]) -> tuple[str, list[_Run]]:

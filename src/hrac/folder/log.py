@@ -1,22 +1,15 @@
-"""Metrics of a run folder: `metrics.csv` (exactly repeatable), `timing.csv` (not), and the same for TensorBoard."""
+"""Metrics of a run folder: `metrics.csv` (exactly repeatable) and `timing.csv` (not)."""
 
 import csv
 import io
-import os
-import socket
-import struct
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from tensorboardX.proto.event_pb2 import Event, SessionLog
-from tensorboardX.proto.summary_pb2 import Summary
-from tensorboardX.record_writer import masked_crc32c
 
 from hrac.errors import HracError
-from hrac.folder.files import EVENTS, METRICS, TIMING, Appended, write_atomic
+from hrac.folder.files import METRICS, TIMING, Appended, write_atomic
 from hrac.folder.files import read as read_file
 
 METRICS_HEADER = "seed,step,name,value\n"
@@ -30,6 +23,19 @@ class Row(NamedTuple):
     step: int
     name: str
     value: float
+
+
+@runtime_checkable
+class Logger(Protocol):
+    """Receives the numbers of a training: those of `metrics.csv`, when they are written there."""
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Take the numbers of one step."""
+        ...
+
+    def close(self) -> None:
+        """The training has ended, in whatever way."""
+        ...
 
 
 class LogError(HracError, ValueError):
@@ -55,11 +61,6 @@ class RunLog:
             write_atomic(metrics, content[:keep])
             write_atomic(timing, before.encode())
         self._metrics, self._timing = Appended(metrics), Appended(timing)
-        self._events = _new_events(folder)
-        begin = Event(wall_time=time.time(), file_version="brain.Event:2")
-        # The second one tells TensorBoard to forget what was logged after the checkpoint.
-        forget = Event(wall_time=time.time(), step=step + 1, session_log=SessionLog(status=SessionLog.START))
-        self._write_events([begin] if keep is None else [begin, forget])
 
     def _timing_until(self, path: Path, last_step: int) -> str:
         """The part of `timing.csv` that belongs to a checkpoint. An incomplete last line does not."""
@@ -80,44 +81,21 @@ class RunLog:
         """Bytes of `metrics.csv` so far, safely on disk."""
         return self._metrics.size()
 
-    def write(self, rows: list[Row]) -> None:
+    def write(self, rows: Sequence[Row]) -> None:
         """Append rows."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows((row.seed, row.step, row.name, repr(float(np.float32(row.value)))) for row in rows)
         self._metrics.write(text.getvalue().encode())
-        self._write_events([_scalar(row.step, f"{row.name}/seed{row.seed}", row.value) for row in rows])
 
     def write_timing(self, step: int, seconds: float, steps_per_second: float) -> None:
         """Append the time and the speed."""
         self._timing.write(f"{step},{seconds:.3f},{steps_per_second:.1f}\n".encode())
-        self._write_events([_scalar(step, "time/steps_per_second", steps_per_second)])
 
     def close(self) -> None:
-        """Close all files."""
-        for file in (self._metrics, self._timing, self._events):
-            file.close()
-
-    def _write_events(self, events: list[Event]) -> None:
-        """Append to TensorBoard's file from this thread, so that errors are raised here."""
-        self._events.write(b"".join(_record(event.SerializeToString()) for event in events))
-
-
-def _new_events(folder: Path) -> Appended:
-    """A new file for TensorBoard."""
-    name = f"{EVENTS}{int(time.time()):010}.{socket.gethostname()}.{os.getpid()}"
-    taken = len(list(folder.glob(f"{name}.*")))
-    return Appended(folder / f"{name}.{taken}", new=True)
-
-
-def _record(content: bytes) -> bytes:
-    """A record of TensorBoard's file: the length, the content, and a checksum of each."""
-    length = struct.pack("<Q", len(content))
-    return length + struct.pack("<I", masked_crc32c(length)) + content + struct.pack("<I", masked_crc32c(content))
-
-
-def _scalar(step: int, tag: str, value: float) -> Event:
-    return Event(wall_time=time.time(), step=step, summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)]))
+        """Close both files."""
+        self._metrics.close()
+        self._timing.close()
 
 
 def read(folder: Path) -> list[Row]:

@@ -57,4 +57,4 @@ def _colours() -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("hrac.view.report") / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("hrac.reports") / "assets" / name).read_text(encoding="utf-8")

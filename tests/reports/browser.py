@@ -1,6 +1,6 @@
 """The Chromium that is installed, driven by Playwright. As a program it takes a picture of a section of a report:
 
-python tests/view/browser.py report.html player.png --section player --step 43
+python tests/reports/browser.py report.html player.png --section player --step 43
 """
 
 import argparse

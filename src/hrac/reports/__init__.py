@@ -7,9 +7,9 @@ from typing import Any
 from hrac.config import ConfigError
 from hrac.errors import HracError
 from hrac.folder import files
-from hrac.view.report import data, page, reading
-from hrac.view.report.episodes import play
-from hrac.view.report.reading import Run
+from hrac.reports import data, page, reading
+from hrac.reports.episodes import play
+from hrac.reports.reading import Run
 
 MOST_POLICIES = 5
 """Policies in a page, unless there are more runs: then one of each."""

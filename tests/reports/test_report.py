@@ -10,6 +10,7 @@ import types
 
 import numpy as np
 import pytest
+from view.report_runs import LAYOUT, renamed, with_policies, written
 
 import hrac
 from hrac import cli
@@ -19,11 +20,10 @@ from hrac.envs.grid import Maze
 from hrac.folder.files import FileError
 from hrac.folder.opening import RunFolderError
 from hrac.nets import MLP
+from hrac.reports import data, episodes, page
+from hrac.reports.reading import read
 from hrac.settings import A2C
-from hrac.view.report import data, episodes, page
-from hrac.view.report.reading import read
 from hrac.worlds.base import Episode
-from view.report_runs import LAYOUT, renamed, with_policies, written
 
 RETURNS = [(seed, step, "eval/return", value) for seed, value in enumerate((9.0, 1.0, 2.0, 3.0)) for step in (0, 10_000)]
 

@@ -14,7 +14,7 @@ from hrac.experiments import compare, statistics, tasks
 from hrac.experiments.compare import HOW_TO_SEPARATE, UNIMPORTANT, CompareError, Comparison, Logged
 from hrac.experiments.statistics import Cell, Numbers, StatisticsError
 from hrac.folder.reading import NoSuchMetricError, series_of
-from hrac.view.report.reading import Run
+from hrac.reports.reading import Run
 from hrac.worlds.numbers import FAILURES
 
 RESAMPLES = 1_000
