@@ -44,7 +44,7 @@ def with_policies(folder, rows, method="hrac", seeds=2):
     like = jax.eval_shape(lambda: agents.init(jax.random.key(0), setup).actors)
     rng = np.random.default_rng(3)
     actors = jax.tree.map(lambda leaf: rng.uniform(-0.5, 0.5, (seeds, *leaf.shape)).astype(leaf.dtype), like)
-    policies.save(folder, actors, config, setup, None)
+    policies.save(folder / "policy", actors, config, setup, None)
     return folder
 
 

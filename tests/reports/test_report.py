@@ -10,7 +10,7 @@ import types
 
 import numpy as np
 import pytest
-from view.report_runs import LAYOUT, renamed, with_policies, written
+from reports.report_runs import LAYOUT, renamed, with_policies, written
 
 import hrac
 from hrac import cli

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from view.browser import CHROMIUM, started
-from view.report_runs import renamed, with_policies, written
+from reports.browser import CHROMIUM, started
+from reports.report_runs import renamed, with_policies, written
 
 import hrac
 from hrac.adjacency import network
