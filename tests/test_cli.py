@@ -118,7 +118,7 @@ def test_mistakes_are_answered_with_what_exists(arguments, message, capsys):
 
 
 def test_an_interruption_ends_a_command_without_a_traceback(monkeypatch, capsys):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(api, "evaluate", interrupted)
