@@ -10,11 +10,9 @@ import types
 
 import numpy as np
 import pytest
-from reports.report_runs import LAYOUT, renamed, with_policies, written
 
 import hrac
 from hrac import cli
-from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import ConfigError
 from hrac.envs.grid import Maze
 from hrac.folder.files import FileError
@@ -22,8 +20,8 @@ from hrac.folder.opening import RunFolderError
 from hrac.nets import MLP
 from hrac.reports import data, episodes, page
 from hrac.reports.reading import read
-from hrac.settings import A2C
-from hrac.worlds.base import Episode
+from hrac.scenes.story import tell
+from reports.report_runs import LAYOUT, renamed, with_policies, written
 
 RETURNS = [(seed, step, "eval/return", value) for seed, value in enumerate((9.0, 1.0, 2.0, 3.0)) for step in (0, 10_000)]
 
@@ -156,31 +154,6 @@ def test_a_folder_without_numbers_says_so(tmp_path):
     assert content["comparison"] is None
 
 
-def policy_of(space, positions, subgoals, k=2, radius=0.5):
-    """A policy and an episode by hand."""
-    config = types.SimpleNamespace(
-        k=k,
-        controller=A2C(reach_radius=radius),
-        manager=types.SimpleNamespace(subgoals="relative" if space.relative else "absolute"),
-    )
-    setup = types.SimpleNamespace(space=space)
-    obs = np.array(positions, np.float32)
-    zeros = np.zeros(len(subgoals))
-    episode = Episode(obs[:-1], np.array(subgoals, np.float32), zeros, zeros, obs[1:], zeros > 0, zeros == 0)
-    return types.SimpleNamespace(config=config, setup=setup), episode
-
-
-def test_subgoals_are_reached_or_missed_within_their_window():
-    positions = [(0, 0), (1, 0), (2, 0), (2, 1), (2, 1), (2, 1)]
-    space = SubgoalSpace(relative=False, low=(0.0, 0.0), high=(9.0, 9.0))
-    told = episodes.windows(*policy_of(space, positions, [(1, 0.4), (1, 0.4), (2, 3), (2, 3), (2.6, 1)]))
-    assert [(window["start"], window["reached"]) for window in told] == [(0, 1), (2, None), (4, None)]
-    np.testing.assert_allclose([window["target"] for window in told], [(1, 0.4), (2, 3), (2.6, 1)], atol=1e-4)
-    relative = space._replace(relative=True, reach=4.0)
-    told = episodes.windows(*policy_of(relative, positions, [(2, 0), (1, 0), (0, 1), (0, 0), (1, 1)]))
-    assert [(window["target"], window["reached"]) for window in told] == [([2.0, 0.0], 2), ([2.0, 1.0], 3), ([3.0, 2.0], None)]
-
-
 def test_true_steps_are_given_from_the_cells_that_were_visited():
     policy = types.SimpleNamespace(task=Maze(LAYOUT))
     truth = episodes._truth(policy, np.array([(1.0, 1.2), (1.0, 0.9), (3.0, 1.0)]))
@@ -219,7 +192,11 @@ def test_a_report_has_the_episodes_of_each_policy(run, tmp_path):
     np.testing.assert_allclose(sent["positions"][-1], policy.setup.space.phi(episode.next_obs[-1]))
     np.testing.assert_allclose([window["target"] for window in sent["windows"]], episode.subgoal[::4], atol=1e-4)
     assert sent["maps"][0]["extent"] == list(sketches[0].extent)
-    assert sent["outcome"] == ("success" if episode.terminated.any() else sent["outcome"])
+    tale = tell(policy.player, "")
+    assert sent["ending"] == tale.ending
+    assert [(window["start"], window["arrived"]) for window in sent["windows"]] == [
+        (window.start, window.arrived) for window in tale.windows
+    ]
 
 
 def test_five_seeds_of_full_size_fit_into_five_megabytes(run, tmp_path):
@@ -275,7 +252,7 @@ def test_a_task_without_a_map_has_no_player(run, tmp_path, monkeypatch):
     from hrac.worlds.episodes import Player
 
     watch = Player.watch
-    monkeypatch.setattr(Player, "watch", lambda self, seed: (watch(self, seed)[0], []))
+    monkeypatch.setattr(Player, "watch", lambda self, seed, look: (watch(self, seed)[0], []))
     content = data_of(hrac.report(run, tmp_path / "report.html", episodes=1))
     assert content["policies"] == []
     assert "maze has no map" in content["problems"][0]
@@ -284,7 +261,7 @@ def test_a_task_without_a_map_has_no_player(run, tmp_path, monkeypatch):
 def test_an_environment_that_breaks_costs_its_episodes_only(run, tmp_path, monkeypatch):
     from hrac.worlds.episodes import Player
 
-    def breaks(self, seed):
+    def breaks(self, seed, look):
         raise RuntimeError("the robot is gone")
 
     monkeypatch.setattr(Player, "watch", breaks)

@@ -6,11 +6,11 @@ import shutil
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from reports.browser import CHROMIUM, started
-from reports.report_runs import renamed, with_policies, written
 
 import hrac
 from hrac.adjacency import network
+from reports.browser import CHROMIUM, started
+from reports.report_runs import renamed, with_policies, written
 
 DESKTOP, PHONE = 1280, 390
 EVIL = '</script><img src=x onerror="window.broken=1"><script>window.broken=2</script>'

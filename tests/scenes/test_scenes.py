@@ -64,7 +64,7 @@ def made(positions, k=2, reached=(), rewards=None, target=(9.0, 5.0), sketch=ROO
     positions = np.array(positions, np.float64)
     length = len(positions) - 1
     windows = tuple(
-        Window(start, min(start + k, length), np.array(target), number in reached, 1.25)
+        Window(start, min(start + k, length), np.array(target), start + 1 if number in reached else None, 1.25)
         for number, start in enumerate(range(0, length, k))
     )
     rewards = np.zeros(length) if rewards is None else np.array(rewards, float)
@@ -99,20 +99,25 @@ def test_a_subgoal_is_reached_in_its_own_window_or_missed():
     obs = [[11, 1], [11, 2], [11, 3], [11, 4], [11, 5], [11, 6]]
     subgoals = [[11, 2.4], [11, 2.4], [11, 2], [11, 2], [9, 6], [9, 6]][:5]
     tale = told(obs, subgoals, terminated=True)
-    assert [(window.start, window.end, window.reached) for window in tale.windows] == [
-        (0, 2, True),
-        (2, 4, False),
-        (4, 5, False),
-    ]
+    assert [(window.start, window.end, window.arrived) for window in tale.windows] == [(0, 2, 1), (2, 4, None), (4, 5, None)]
     np.testing.assert_allclose([window.miss for window in tale.windows], [0.4, 2.0, 2.0], atol=1e-6)
     assert (tale.succeeded, tale.ending, tale.length) == (True, "success after 5 steps", 5)
     assert [tale.window(step).start for step in range(6)] == [0, 0, 2, 2, 4, 4]
 
 
+def test_a_displacement_is_reached_where_its_point_is():
+    """From (11, 1) by (0, 2), which is (11, 3): there after two steps. From (11, 3) by (-1, 0): never at (10, 3)."""
+    obs = [[11, 1], [11, 2], [11, 3], [11, 4], [11, 5]]
+    tale = told(obs, [[0, 2], [0, 1], [-1, 0], [-1, -1]], False, **{"manager.subgoals": "relative"})
+    np.testing.assert_allclose([window.target for window in tale.windows], [[11, 3], [10, 3]])
+    assert [(window.arrived, window.reached) for window in tale.windows] == [(2, True), (None, False)]
+
+
 def test_without_a_reward_for_reaching_the_diagonal_of_a_cell_is_near_enough():
-    ants = tasks.config_for("ant-maze")
-    assert story.came_near(np.array([1.0, 1.0]), np.array([[9.0, 9.0], [0.01, 0.01]]), ants)
-    assert not story.came_near(np.array([1.0, 1.0]), np.array([[9.0, 9.0], [-0.01, 0.0]]), ants)
+    ants = config.replace(tasks.config_for("ant-maze"), {"controller.reach_radius": 0.5})  # of no use there
+    assert story.reach_in_words(ants) == "within 1.41 in a straight line"
+    assert story.arrival(np.array([1.0, 1.0]), np.array([[9.0, 9.0], [0.01, 0.01]]), ants) == 2
+    assert story.arrival(np.array([1.0, 1.0]), np.array([[9.0, 9.0], [-0.01, 0.0]]), ants) is None
 
 
 def test_a_failure_is_told_in_words():

@@ -3,106 +3,54 @@
 import base64
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from hrac.adjacency.network import DirectedEmbedding, Embedding
-from hrac.agents.subgoals import reached
 from hrac.envs.base import known_distances
 from hrac.envs.sketch import Sketch
 from hrac.errors import HracError
 from hrac.nets import MLP
+from hrac.scenes.story import Story, reach_in_words, tell
 from hrac.training.policies import Policy
-from hrac.worlds import numbers
-from hrac.worlds.base import Episode
-from hrac.worlds.numbers import FAILURES
 
 NO_WAY = 65_535
 """Stands for a cell that cannot be reached."""
 
 
-class NoMapError(HracError):
-    """A task whose episodes cannot be drawn; the message says why."""
-
-
 def play(policy: Policy, episodes: int) -> dict[str, Any]:
     """A policy with some of its evaluation episodes. Raises `NoMapError` if its task has no map."""
-    config, space = policy.config, policy.setup.space
-    watched = [policy.player.watch(seed) for seed in range(episodes)]
-    if not all(sketches for _, sketches in watched):
-        raise NoMapError(
-            f"{config.task} has no map, so its episodes are not shown: that needs two coordinates of goal space and a `sketch`"
-        )
-    visited = np.concatenate([_positions(policy, episode) for episode, _ in watched])
-    view = policy.view
+    config, space, view = policy.config, policy.setup.space, policy.view
+    stories = [tell(policy.player, "", seed) for seed in range(episodes)]
     return {
         "seed": policy.seed,
         "k": config.k,
         "threshold": config.adjacency.threshold,
-        "reach": _reach(policy),
+        "reach": reach_in_words(config),
         "scale": [1.0] * space.goal_dim if view is None else list(view.cell),
         "centre": [0.0] * space.goal_dim if view is None else list(view.centre),
         "embedding": embedding_of(policy.actors.embedding),
-        "truth": _truth(policy, visited),
-        "episodes": [_episode(policy, seed, *both) for seed, both in enumerate(watched)],
+        "truth": _truth(policy, np.concatenate([story.positions for story in stories])),
+        "episodes": [{"seed": seed} | sent(story) for seed, story in enumerate(stories)],
     }
 
 
-def _positions(policy: Policy, episode: Episode) -> NDArray[np.float32]:
-    """Where the agent was before each step, and after the last (time + 1, goal)."""
-    phi = policy.setup.space.phi
-    return np.concatenate([phi(np.asarray(episode.obs)), phi(np.asarray(episode.next_obs[-1:]))])
-
-
-def _episode(policy: Policy, seed: int, episode: Episode, sketches: list[Sketch]) -> dict[str, Any]:
-    positions = _positions(policy, episode)
-    maps = list(dict.fromkeys(sketches))
+def sent(story: Story) -> dict[str, Any]:
+    """An episode as the page is given it. Maps that are the same are given once."""
+    maps = list(dict.fromkeys(story.sketches))
     at = {sketch: number for number, sketch in enumerate(maps)}
     return {
-        "seed": seed,
-        "outcome": _outcome(policy, episode),
-        "positions": _rounded(positions),
-        "rewards": _rounded(np.asarray(episode.reward)),
-        "windows": windows(policy, episode),
+        "ending": story.ending,
+        "positions": _rounded(story.positions),
+        "rewards": _rounded(story.rewards),
+        "windows": [
+            {"start": window.start, "target": _rounded(window.target), "arrived": window.arrived}
+            for window in story.windows
+            if window.target is not None
+        ],
         "maps": [_map(sketch) for sketch in maps],
-        "map_at": [at[sketch] for sketch in sketches],
+        "map_at": [at[sketch] for sketch in story.sketches],
     }
-
-
-def windows(policy: Policy, episode: Episode) -> list[dict[str, Any]]:
-    """Every proposed subgoal: its first step, the point it stands for, and the step after which the agent was there first.
-
-    None of them where there are no subgoals. A subgoal is reached where the agent comes as near as the controller is asked to.
-    """
-    if policy.config.manager.subgoals == "none":
-        return []
-    positions, k = _positions(policy, episode), policy.config.k
-    found = []
-    for start in range(0, len(episode.reward), k):
-        target = policy.setup.space.target(np.asarray(episode.subgoal[start]), positions[start])
-        after = positions[start + 1 : start + k + 1]
-        there = np.flatnonzero(reached(np.broadcast_to(target, after.shape), after, policy.config.controller))
-        arrived = start + 1 + int(there[0]) if len(there) else None
-        found.append({"start": start, "target": _rounded(target), "reached": arrived})
-    return found
-
-
-def _reach(policy: Policy) -> str:
-    """What it means to reach a subgoal, in words."""
-    controller = policy.config.controller
-    where = "in a straight line" if controller.reach_measure == "euclidean" else "in every coordinate"
-    return f"within {controller.reach_radius:.3g} {where}"
-
-
-def _outcome(policy: Policy, episode: Episode) -> str:
-    """How an episode ended, in words."""
-    runs: Episode = jax.tree.map(lambda leaf: np.asarray(leaf)[None, :, None], episode)
-    ended = numbers.endings(runs, policy.player.setup, policy.task.evaluation().ends_on_success)
-    happened = [name for name, yes in ended.items() if bool(np.asarray(yes).all())]
-    words = {"success": "success", "fallen": "ended on the back"} | {name: f"failed: {why}" for name, why in FAILURES.items()}
-    told = [words[name] for name in happened if name in words]
-    return told[-1] if told else "time is over"
 
 
 def _map(sketch: Sketch) -> dict[str, Any]:

@@ -40,10 +40,15 @@ class Window(NamedTuple):
     """The step before which the next one is proposed, or the episode is over."""
     target: Numbers | None
     """The point of goal space that it stands for. None: the agent has no subgoals."""
-    reached: bool
-    """Whether the agent came near enough to it (`came_near`)."""
+    arrived: int | None
+    """The steps after which the agent first came near enough to it (`arrival`). None: it never did."""
     miss: float
     """How near it came, in a straight line, in the units of goal space."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether the agent came near enough to it."""
+        return self.arrived is not None
 
 
 class Story(NamedTuple):
@@ -128,23 +133,39 @@ def _windows(episode: Episode, setup: Setup) -> tuple[Window, ...]:
     for start in range(0, length, cfg.k):
         end = min(start + cfg.k, length)
         if cfg.manager.subgoals == "none":
-            windows.append(Window(start, end, None, False, 0.0))
+            windows.append(Window(start, end, None, None, 0.0))
             continue
         target, way = np.asarray(space.target(episode.subgoal[start], space.phi(episode.obs[start]))), after[start:end]
         miss = float(np.linalg.norm(way - target, axis=-1).min())
-        windows.append(Window(start, end, target, came_near(target, way, cfg), miss))
+        after_steps = arrival(target, way, cfg)
+        windows.append(Window(start, end, target, None if after_steps is None else start + after_steps, miss))
     return tuple(windows)
 
 
-def came_near(target: Numbers, way: Numbers, cfg: Config) -> bool:
-    """Whether a way (n, goal) reaches a subgoal.
+def arrival(target: Numbers, way: Numbers, cfg: Config) -> int | None:
+    """The number of steps after which a way (n, goal) first reaches a subgoal; None: it does not.
 
     If the controller is rewarded for reaching subgoals, its reward says so. If not, the diagonal of a cell of the adjacency
     table is near enough: sqrt(2) on the ants.
     """
     if cfg.controller.intrinsic_reward == "reached":
-        return bool(np.any(reached(np.broadcast_to(target, way.shape), way, cfg.controller)))
-    return bool(np.any(np.linalg.norm(way - target, axis=-1) <= math.sqrt(2.0) * cfg.adjacency.cell_size))
+        there = reached(np.broadcast_to(target, way.shape), way, cfg.controller)
+    else:
+        there = np.linalg.norm(way - target, axis=-1) <= math.sqrt(2.0) * cfg.adjacency.cell_size
+    return 1 + int(np.argmax(there)) if np.any(there) else None
+
+
+def reach_in_words(cfg: Config) -> str:
+    """How near `arrival` is.
+
+    >>> reach_in_words(Config())
+    'within 0.5 in every coordinate'
+    """
+    controller = cfg.controller
+    if controller.intrinsic_reward != "reached":
+        return f"within {math.sqrt(2.0) * cfg.adjacency.cell_size:.3g} in a straight line"
+    where = "in a straight line" if controller.reach_measure == "euclidean" else "in every coordinate"
+    return f"within {controller.reach_radius:.3g} {where}"
 
 
 def _ending(episode: Episode, setup: Setup, ends_on_success: bool) -> tuple[bool | None, str]:
@@ -165,7 +186,7 @@ def choose(story: Story, panels: int) -> list[int]:
     A window counts for a turn, for a missed subgoal if most are reached, and for a reward where rewards are rare.
 
     >>> quiet = Story("", 2, np.array([[x, 0.0] for x in range(9)]), np.zeros(8), tuple(
-    ...     Window(start, start + 2, np.zeros(2), True, 0.0) for start in range(0, 8, 2)), (), None, 1.0, None, "")
+    ...     Window(start, start + 2, np.zeros(2), start + 2, 0.0) for start in range(0, 8, 2)), (), None, 1.0, None, "")
     >>> choose(quiet, 3)  # nothing happens: the one in the middle
     [0, 4, 8]
     """

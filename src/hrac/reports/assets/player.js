@@ -12,10 +12,9 @@ class Panel {
     this.root.append(make("figcaption", {}, named(group)));
     this.select = make("select", { ariaLabel: `episode of ${named(group)}` });
     this.options.forEach(({ policy, episode }, i) => {
-      const steps = episode.rewards.length;
       const total = episode.rewards.reduce((sum, reward) => sum + reward, 0);
-      const end = `${episode.outcome}, ${steps} steps, return ${total.toFixed(1)}`;
-      const text = `seed ${policy.seed}, episode ${episode.seed + 1}: ${end}`;
+      const end = episode.ending.startsWith("return") ? episode.ending : `${episode.ending}, return ${total.toFixed(1)}`;
+      const text = `seed ${policy.seed}, episode ${episode.seed}: ${end}`;
       this.select.append(make("option", { value: i }, text));
     });
     this.select.onchange = () => {
@@ -108,7 +107,7 @@ class Panel {
     drawing.scene();
     if (window) drawing.aim(here, window.target);
     drawing.path(episode.positions.slice(0, time + 1));
-    for (const past of episode.windows.slice(0, now)) drawing.past(past.target, past.reached !== null);
+    for (const past of episode.windows.slice(0, now)) drawing.past(past.target, past.arrived !== null);
     if (window) drawing.star(window.target);
     drawing.agent(here);
     if (this.probed) drawing.probe(this.probed);
@@ -142,14 +141,14 @@ class Panel {
     const { episode, length, policy } = this;
     const { time, here, total, window, now, over } = this.at(step);
     const past = episode.windows.slice(0, now);
-    const reached = past.filter((one) => one.reached !== null).length;
+    const reached = past.filter((one) => one.arrived !== null).length;
     const rows = [
-      ["step", `${time} of ${length}${over ? `: ${episode.outcome}` : ""}`],
+      ["step", `${time} of ${length}${over ? `: ${episode.ending}` : ""}`],
       ["return so far", total.toFixed(2)],
       ["agent", point(this.outside(here))],
     ];
     if (window) {
-      const fate = window.reached !== null && window.reached <= time ? `, reached at step ${window.reached}` : over ? ", missed" : "";
+      const fate = window.arrived !== null && window.arrived <= time ? `, reached at step ${window.arrived}` : over ? ", missed" : "";
       const beyond = this.drawing.outside(window.target) ? ", outside of the map" : "";
       const place = point(this.outside(window.target));
       rows.push(["subgoal", `${place}${beyond}, number ${now + 1}, proposed at step ${window.start}${fate}`]);
