@@ -83,10 +83,12 @@ def main() -> None:
         parser.error("--seeds and --updates must be at least 1")
     seen = shaken()
     print(
-        "| weight decay | seed | mean weight at first | after silence | after rewards | agreement |\n|---|---|---|---|---|---|"
+        "| weight decay | layer norms | seed | mean weight at first | after silence | after rewards | agreement |\n|"
+        + "---|" * 7
     )
-    for decay in (1e-4, 0.0):
-        config = replace(tasks.config_for("ant-gather"), {"manager.critic_weight_decay": decay})
+    for decay, norms in ((1e-4, False), (0.0, False), (1e-4, True)):
+        changes = {"manager.critic_weight_decay": decay, "manager.critic_layer_norm": norms}
+        config = replace(tasks.config_for("ant-gather"), changes)
         settings = manager.settings(config)
 
         def learn(state: td3.TD3State, key: PRNGKeyArray, rewarded: Array, settings: td3.Settings = settings) -> td3.TD3State:
@@ -105,7 +107,8 @@ def main() -> None:
                 state = learn_compiled(state, key, jnp.asarray(rewarded))
                 sizes.append(agreement(state, seen)[1])
             shown = " | ".join(f"{float(size):.0e}" for size in sizes)
-            print(f"| {decay:g} | {seed} | {shown} | {float(agreement(state, seen)[0]):.2f} |", flush=True)
+            case = f"{decay:g} | {'yes' if norms else 'no'} | {seed}"
+            print(f"| {case} | {shown} | {float(agreement(state, seen)[0]):.2f} |", flush=True)
 
 
 if __name__ == "__main__":

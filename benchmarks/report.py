@@ -1,25 +1,24 @@
 """The tables and figures of this folder's README, from the run folders beside this file: `python benchmarks/report.py`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 import hrac
 from hrac.experiments import statistics
 from hrac.experiments.compare import Score
+from hrac.experiments.published import LEVELS
 from hrac.experiments.statistics import Cell, Estimate
 from hrac.folder.log import TIMING
 from hrac.folder.reading import NoSuchMetricError
 from hrac.folder.reading import read_series as read
-from hrac.view.curves import of_folder, panel
+from hrac.view import curves, figures
 
 HERE = Path(__file__).parent
 RESULTS, CHOICES, IMAGES = HERE / "results", HERE / "choices", HERE.parent / "docs" / "images"
-TASKS = {"maze": ("Maze", 5.8), "key-chest": ("Key-Chest", 6.0)}
+TASKS = ("maze", "key-chest")
+TITLES = {task: curves.title_of(task) for task in TASKS}
 
 
 def first_above(folder: Path, level: float) -> str:
@@ -38,7 +37,8 @@ def last_ten(folder: Path, metric: str) -> tuple[float, float]:
 def results() -> None:
     print("| task | method | seeds | return, last ten evaluations | first mean return > 5.0 | subgoals within k | accuracy |")
     print("|---|---|---|---|---|---|---|")
-    for task, (title, best) in TASKS.items():
+    for task, title in TITLES.items():
+        best = LEVELS[task, "eval/return"].value
         for suffix, method in (("", "HRAC"), ("-eta0", "the same, eta = 0")):
             folder = RESULTS / f"{task}{suffix}"
             score, error = last_ten(folder, "eval/return")
@@ -59,7 +59,6 @@ PANELS = {
     "baselines": ("hrac", "flat", "hrl-her", "hiro", "hiro-range-10", "vanilla"),
     "variants": ("hrac", "hrac-o", "neg-reward", "no-adj"),
 }
-COLOURS = {name: f"C{i}" for i, name in enumerate(dict.fromkeys(name for names in PANELS.values() for name in names))}
 ETAS = (1, 5, 10, 20)
 SOLVED = 5.0
 
@@ -126,7 +125,7 @@ def methods(task: str) -> None:
     result = hrac.compare(list(folders.values()), "eval/return", by="folder", threshold=SOLVED)
     cells = {cell.method: cell for cell in statistics.at_common_steps(result.cells)}
     ends = {pair.other: pair.probability for pair in result.pairs if pair.method == "hrac"}
-    print(f"{TASKS[task][0]}\n\n| method | {SCORED} |\n|{'---|' * 7}")
+    print(f"{TITLES[task]}\n\n| method | {SCORED} |\n|{'---|' * 7}")
     for row in result.scores:
         print(f"| `{row.method}` | {scored(row)} |")
     print("\n| method | HRAC ends higher | HRAC is sooner at 5.0 | success | subgoals within k | missed by, cells ", end="")
@@ -169,50 +168,20 @@ def by_miss(cell: Cell, folder: Path) -> None:
     print(f"{cell.method}: rank correlation of return and miss {stats.spearmanr(final, missed).statistic:.2f}\n")
 
 
-class Shown(NamedTuple):
-    """What the figure of the methods on a task shows: a metric, a dashed line, from where to where, and up to which step."""
-
-    title: str
-    best: float
-    metric: str = "eval/return"
-    label: str = "return in evaluation"
-    values: tuple[float, float] = (0.0, 6.2)
-    smooth: int = 5
-    until: int | None = None
+def draw(name: str, panels: list[curves.Panel], seeds: bool | None = None) -> None:
+    """Write a figure of the README: what `hrac curves` draws."""
+    figures.save(curves.figure(panels, seeds=seeds), IMAGES / name)
+    print(f"drawn: {name}")
 
 
-def methods_figure(task: str, what: Shown) -> None:
-    picture = Figure(figsize=(11.0, 4.4), layout="constrained")
-    for axis, (words, names) in zip(picture.subplots(1, 2, sharey=True), PANELS.items(), strict=True):
+def methods_figure(task: str, smooth: int = 5, until: int | None = None) -> None:
+    """HRAC beside its baselines, and beside its variants."""
+    panels = []
+    for words, names in PANELS.items():
         chosen = [name for name in names if name in METHODS[task]]
-        curves = [of_folder(name, method_folder(task, name), what.metric) for name in chosen]
-        panel(axis, curves, what.label, smooth=what.smooth, colours=[COLOURS[name] for name in chosen])
-        finish(axis, f"{what.title}: HRAC and {words}", what.best, chosen)
-        axis.set_xlim(right=what.until)
-        axis.set_ylim(*what.values)
-    axis.set_ylabel("")
-    picture.savefig(IMAGES / f"{task}-methods.png", dpi=130)
-    print(f"drawn: {task}-methods.png")
-
-
-def finish(axis: Axes, title: str, best: float, labels: Sequence[str]) -> None:
-    """A title, a line at the best return, paler intervals, and the names under the axis."""
-    for interval in axis.collections:
-        interval.set_alpha(0.12)
-    axis.set_title(title)
-    axis.set_xlim(left=0)
-    axis.set_ylim(0.0, 6.2)
-    axis.legend(
-        axis.get_lines(),
-        labels,
-        frameon=False,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.14),
-        ncols=6,
-        columnspacing=1,
-        fontsize=9,
-    )
-    axis.axhline(best, color="grey", linewidth=0.8, linestyle="--")
+        (one,) = figures.panels_of([method_folder(task, name) for name in chosen], None, chosen, smooth)
+        panels.append(one._replace(title=f"{one.title}: HRAC and {words}", until=until))
+    draw(f"{task}-methods.png", panels, seeds=False)
 
 
 def eta_folder(task: str, eta: int) -> Path:
@@ -242,16 +211,11 @@ def etas() -> None:
     """Balancing coefficients on the grid worlds."""
     print(f"| task | eta | {AGAINST} | ends higher than 20 | is sooner at 5.0 than 20 |")
     print("|" + "---|" * 13)
-    picture = Figure(figsize=(11.0, 4.0), layout="constrained")
-    for axis, (task, (title, best)) in zip(picture.subplots(1, 2), TASKS.items(), strict=True):
-        folders = {str(eta): eta_folder(task, eta) for eta in ETAS}
-        for eta, row in against_the_last(folders).items():
+    for task, title in TITLES.items():
+        for eta, row in against_the_last({str(eta): eta_folder(task, eta) for eta in ETAS}).items():
             print(f"| {title} | {eta} | {row} |")
-        curves = [of_folder(f"eta = {eta}", folder, "eval/return") for eta, folder in folders.items()]
-        panel(axis, curves, "return in evaluation", smooth=5)
-        finish(axis, title, best, [curve.label for curve in curves])
-    picture.savefig(IMAGES / "eta.png", dpi=130)
-    print("drawn: eta.png")
+    folders = [eta_folder(task, eta) for task in TASKS for eta in ETAS]
+    draw("eta.png", figures.panels_of(folders, None, [f"eta = {eta}" for _ in TASKS for eta in ETAS], 5))
 
 
 def percent(row: np.ndarray) -> str:
@@ -335,24 +299,15 @@ def layer_norm(task: str, others: dict[str, Path], first: int, last: int) -> Non
         kept = cell.values[:, (cell.steps >= first) & (cell.steps <= last)]
         soon, below = np.median(statistics.steps_to(cell, SOLVED)), (kept < SOLVED).sum()
         print(
-            f"| {TASKS[task][0]} | {name} | {len(cell.values)} | {soon:,.0f} | {fallen(folder)} | "
+            f"| {TITLES[task]} | {name} | {len(cell.values)} | {soon:,.0f} | {fallen(folder)} | "
             f"{below} of {kept.size} ({below / kept.size:.0%}) |"
         )
 
 
-def figure(metric: str, label: str, path: Path, best: bool) -> None:
-    picture = Figure(figsize=(9.5, 3.4), layout="constrained")
-    for axis, (task, (title, most)) in zip(picture.subplots(1, 2), TASKS.items(), strict=True):
-        runs = {"HRAC": RESULTS / task, "eta = 0": RESULTS / f"{task}-eta0"}
-        panel(axis, [of_folder(name, folder, metric) for name, folder in runs.items()], metric, smooth=5)
-        axis.set_title(title)
-        axis.set_ylabel(label)
-        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
-        if best:
-            axis.axhline(most, color="grey", linewidth=0.8, linestyle="--")
-    picture.legend(*axis.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=2)
-    picture.savefig(path, dpi=130)
-    print(f"drawn: {path.name}")
+def without_the_loss(metric: str, name: str) -> None:
+    """HRAC and the same agent without the adjacency loss."""
+    folders = [RESULTS / f"{task}{suffix}" for task in TASKS for suffix in ("", "-eta0")]
+    draw(name, figures.panels_of(folders, metric, ["HRAC", "eta = 0"] * len(TASKS), 5))
 
 
 POINTS = {
@@ -399,14 +354,15 @@ def points() -> None:
 
 
 class AntTask(NamedTuple):
-    """What is shown of a task: the runs, the metric, from which step on, and the published result."""
+    """What is shown of a task: the runs, and from which step on."""
 
-    title: str
+    task: str
     runs: dict[str, Path]
-    metric: str
-    label: str
     table_from: int
-    published: float
+
+    @property
+    def metric(self) -> str:
+        return next(metric for task, metric in LEVELS if task == self.task)
 
     def show(self, value: float) -> str:
         return f"{value:.0%}" if self.metric == "eval/success" else f"{value:.2f}"
@@ -414,28 +370,24 @@ class AntTask(NamedTuple):
 
 ANTS = [
     AntTask(
-        "Ant Maze",
+        "ant-maze",
         {
             "40 copies": RESULTS / "ant-maze",
             "20 copies": RESULTS / "ant-maze-20copies",
             "8 copies": RESULTS / "ant-maze-8copies",
         },
-        "eval/success",
-        "success at (0, 16)",
         500_000,
-        0.96,
     ),
-    AntTask("Ant Maze Sparse", {"40 copies": RESULTS / "ant-maze-sparse"}, "eval/success", "success at (2, 9)", 200_000, 0.89),
-    AntTask("Ant Gather", {"40 copies": RESULTS / "ant-gather"}, "eval/return", "return", 200_000, 3.0),
+    AntTask("ant-maze-sparse", {"40 copies": RESULTS / "ant-maze-sparse"}, 200_000),
+    AntTask("ant-gather", {"40 copies": RESULTS / "ant-gather"}, 200_000),
 ]
 
 
 def ants() -> None:
     """Success or return on the ant tasks by step, every seed and their mean."""
-    picture = Figure(figsize=(12.0, 3.6), layout="constrained")
-    axes = picture.subplots(1, len(ANTS))
-    for axis, task in zip(axes, ANTS, strict=True):
-        print(f"{task.title}\n\n| run | step | {task.metric.split('/')[1]}, mean of seeds | each seed | cells explored |")
+    for task in ANTS:
+        title = curves.title_of(task.task)
+        print(f"{title}\n\n| run | step | {task.metric.split('/')[1]}, mean of seeds | each seed | cells explored |")
         print("|---|---|---|---|---|")
         for label, folder in task.runs.items():
             measured, cells = read(folder, task.metric), read(folder, "adjacency/cells")
@@ -445,15 +397,7 @@ def ants() -> None:
                     explored = cells.mean[cells.steps <= step][-1]
                     print(f"| {label} | {step:,} | {task.show(row.mean())} | {each} | {explored:.0f} |")
         print()
-        panel(axis, [of_folder(label, folder, task.metric) for label, folder in task.runs.items()], task.metric)
-        first = read(next(iter(task.runs.values())), task.metric)
-        axis.plot(first.steps, first.values.T, color="C0", linewidth=0.6, alpha=0.5)
-        axis.axhline(task.published, color="grey", linewidth=0.8, linestyle="--", label="published, at 5,000,000 steps")
-        axis.set_ylabel(task.label)
-        axis.set_title(task.title)
-    picture.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=4)
-    picture.savefig(IMAGES / "ants.png", dpi=130)
-    print("drawn: ants.png")
+    draw("ants.png", figures.panels_of([RESULTS / task.task for task in ANTS], None, ["HRAC"] * len(ANTS)))
 
 
 def quiet(every: int = 40_000) -> None:
@@ -529,9 +473,9 @@ def others() -> None:
 if __name__ == "__main__":
     results()
     print()
-    for task, (title, best) in TASKS.items():
+    for task in TASKS:
         methods(task)
-        methods_figure(task, Shown(title, best))
+        methods_figure(task)
         print()
     etas()
     print()
@@ -543,14 +487,12 @@ if __name__ == "__main__":
         400_000,
         700_000,
     )
-    figure("eval/return", "return in evaluation", IMAGES / "curves.png", best=True)
-    figure("eval/subgoal_within_k", "share of subgoals within k steps", IMAGES / "within_k.png", best=False)
+    without_the_loss("eval/return", "curves.png")
+    without_the_loss("eval/subgoal_within_k", "within_k.png")
     ants()
     print()
     ants_by_method()
-    ant = ANTS[0]
-    shown_of_ants = Shown(ant.title, ant.published, ant.metric, ant.label, values=(-0.03, 1.0), smooth=1, until=1_500_000)
-    methods_figure("ant-maze", shown_of_ants)
+    methods_figure("ant-maze", smooth=1, until=1_500_000)
     print()
     points()
     print()

@@ -15,7 +15,7 @@ from hrac import api, cli
 from hrac.config import replace
 from hrac.experiments.tasks import config_for
 from hrac.folder import reading
-from hrac.training.session import Outcome
+from hrac.results import Outcome
 
 TINY = [
     *("--k", "4", "--env.layout", "#####\n#A..#\n###.#\n#G..#\n#####", "--env.time-limit", "50"),
@@ -82,8 +82,11 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
             "--env.sigma and the short option for it say different things: 0.05, 0.1",
         ),
         (["train", "--resume", "nowhere"], "nowhere is no run folder: it has no config.json"),
-        (["eval", "nowhere"], "nowhere does not exist: name a run folder or a policy file"),
-        (["eval", "ant-maze"], "or a policy file (of ant-maze one comes with the package: --pretrained)"),
+        (
+            ["eval", "nowhere"],
+            "nowhere does not exist: name a run folder, a policy file or a task that comes with a policy (ant-",
+        ),
+        (["eval", "ant-maze", "--best"], "a best policy is sought in a run folder, and this is none"),
         (["eval", "nowhere", "--random-seed=-1"], "--random-seed must be at least 0 and less than 2^31, got -1"),
         (["eval", "nowhere", "--random-seed", str(2**31)], "--random-seed must be at least 0 and less than 2^31"),
         (["picture", "ant-maze", "--pretrained", "--episode", str(2**70)], "--episode must be at least 0 and less than 2^31"),
@@ -92,7 +95,8 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["eval", "nowhere", "--episodes", "1000000000000"], "episodes must be from 1 to 100,000, got 1,000,000,000,000"),
         (["eval", "nowhere", "--episodes", "0"], "episodes must be from 1 to 100,000, got 0"),
         (["curves"], "name at least one run folder"),
-        (["curves", "nowhere"], "nowhere is no run folder: it has no metrics.csv"),
+        (["curves", "nowhere"], "nowhere is no run folder: it has no config.json"),
+        (["curves", "nowhere", "--smooth", "0"], "--smooth must be at least 1, got 0"),
         (["curves", "nowhere", "--out", "x.gif"], "--out must end in .png, .pdf or .svg, got 'x.gif'"),
         (["compare"], "name at least one run folder"),
         (["compare", "nowhere"], "nowhere is no run folder: it has no config.json"),

@@ -64,7 +64,16 @@ def test_training_leaves_other_files_alone(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [".lock", "config.json", "metrics.csv", "timing.csv", "checkpoint.safetensors", "policy", "policy/seed-0.safetensors"],
+    [
+        ".lock",
+        "config.json",
+        "metrics.csv",
+        "timing.csv",
+        "checkpoint.safetensors",
+        "policy",
+        "policy/seed-0.safetensors",
+        "best",
+    ],
 )
 def test_no_link_in_a_run_folder_is_followed(run, tmp_path, name):
     outside = tmp_path / "outside"
@@ -251,7 +260,7 @@ def test_the_version_can_be_asked_for(capsys):
 def test_policies_that_come_with_the_package_are_read(task):
     from hrac.training import policies
 
-    arrays, config, seed, seen = policies.read(hrac.pretrained(task))
+    arrays, config, seed, seen, _ = policies.read(hrac.pretrained(task))
     assert arrays
     assert seen is None  # they are from before this was written
     assert (config.task, seed in config.seeds) == (task, True)

@@ -10,11 +10,9 @@ import subprocess
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
-from numpy.typing import NDArray
 
 from hrac import config as configs
 from hrac.config import Config, ConfigError
@@ -22,13 +20,14 @@ from hrac.experiments import budget, check, references, tasks
 from hrac.experiments.check import Report
 from hrac.folder import files, opening, progress
 from hrac.folder.files import CONFIG, write_atomic
+from hrac.folder.log import Logger
 from hrac.folder.opening import RunFolderError
 from hrac.folder.progress import Display
 from hrac.folder.reading import read_config
+from hrac.results import Evaluation, Outcome
 from hrac.training import policies, session
+from hrac.training.callbacks import Callback
 from hrac.training.policies import Policy
-from hrac.training.session import Outcome
-from hrac.worlds.numbers import FAILURES
 
 MOST_EPISODES = 100_000
 PRETRAINED = Path(str(resources.files("hrac"))) / "pretrained"
@@ -44,14 +43,18 @@ def train(
     out: str | Path | None = None,
     minutes: float | None = None,
     display: Display | None = None,
+    callbacks: Sequence[Callback] = (),
+    loggers: Sequence[Logger] = (),
     **settings: Any,
 ) -> Outcome:
     """Train a method on a task, with the paper's settings (or another `preset`'s) unless others are given.
 
     `task` is a name from `hrac list`, a `Task`, a Gymnasium environment ("gym:ID", its class, or a function that makes it), or
     an environment in JAX. `seeds` is a number of seeds (0, 1, ...) or a list of them. With `minutes`, training stops with a
-    checkpoint before that time is over. Further settings are
-    configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
+    checkpoint before that time is over. Each of the `callbacks` is called after each evaluation, and one that returns True ends
+    the training with a checkpoint (`hrac.StopAt`, `hrac.Moment`). `loggers` receive what is written to metrics.csv
+    (`hrac.Logger`).
+    Further settings are configuration fields with `__` for the dot: `hrac.train("maze", manager__eta=5.0)`.
     """
     changes = {name.replace("__", "."): value for name, value in settings.items()}
     changes["seeds"] = configs.seed_range(seeds) if isinstance(seeds, int) else list(seeds)
@@ -59,11 +62,18 @@ def train(
         changes["training.total_env_steps"] = steps
     name = task if isinstance(task, str) else tasks.name_of(task)
     references.trust(name)
-    return run(configs.replace(tasks.config_for(name, method, preset), changes), out, display, minutes)
+    return run(configs.replace(tasks.config_for(name, method, preset), changes), out, display, minutes, callbacks, loggers)
 
 
-def run(config: Config, out: str | Path | None = None, display: Display | None = None, minutes: float | None = None) -> Outcome:
-    """Train a configuration in a new run folder."""
+def run(
+    config: Config,
+    out: str | Path | None = None,
+    display: Display | None = None,
+    minutes: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    loggers: Sequence[Logger] = (),
+) -> Outcome:
+    """Train a configuration in a new run folder. Arguments are as in `train`."""
     references.refuse_while_importing()
     references.trust(config.task)
     _check_minutes(minutes)
@@ -79,7 +89,7 @@ def run(config: Config, out: str | Path | None = None, display: Display | None =
     wanted = _default_folder(config) if out is None else Path(out)
     with opening.new(wanted, unique=out is None) as folder, budget.explaining(config, needs):
         _write_config(folder, config)
-        return session.train(config, env, folder, shown, minutes=minutes)
+        return Outcome(*session.train(config, env, folder, shown, minutes=minutes, callbacks=callbacks, loggers=loggers))
 
 
 def check_task(task: Any, method: str = "hrac", **settings: Any) -> Report:
@@ -99,6 +109,8 @@ def resume(
     steps: int | None = None,
     display: Display | None = None,
     minutes: float | None = None,
+    callbacks: Sequence[Callback] = (),
+    loggers: Sequence[Logger] = (),
     **rates: float,
 ) -> Outcome:
     """Continue a run folder from its checkpoint, to its end or to `steps`, or for some minutes.
@@ -120,7 +132,7 @@ def resume(
         shown = display or progress.display(config.training.total_env_steps)
         with budget.explaining(config, needs):
             begun = functools.partial(_note_changes, folder, before, config, reached)
-            return session.train(config, env, folder, shown, resume=True, minutes=minutes, begun=begun)
+            return Outcome(*session.train(config, env, folder, shown, True, minutes, begun, callbacks, loggers))
 
 
 def _note_changes(folder: Path, before: Config, config: Config, step: int) -> None:
@@ -137,23 +149,32 @@ def _check_minutes(minutes: float | None) -> None:
         raise ConfigError(f"minutes must be a positive number, got {minutes}")
 
 
-def load(source: str | Path, seed: int | None = None) -> Policy:
-    """The policy in a run folder (of its first seed unless `seed` is given) or in a policy file."""
+def load(source: str | Path, seed: int | None = None, *, best: bool = False) -> Policy:
+    """The policy in a run folder (of its first seed unless `seed` is given), in a policy file, or by the name of a task that
+    comes with one ("ant-maze").
+
+    It is the newest of its run, or with `best` that of the seed's best evaluation. On these evaluations the best one looks
+    better than it is, since it was chosen by them: `evaluate` it anew.
+    """
     path = Path(source)
+    if not path.exists() and str(path) in pretrained_names():
+        path = pretrained(str(path))
     if path.is_dir():
         config = read_config(path)
         wanted = config.seeds[0] if seed is None else seed
         if wanted not in config.seeds:
             raise RunFolderError(f"{path} has no seed {wanted}. Seeds are: {', '.join(map(str, config.seeds))}")
-        path = policies.path_of(path, wanted)
+        path = policies.path_of(path, wanted, best)
         files.refuse_link(path.parent)
         if not path.exists():
             raise RunFolderError(f"{path} does not exist: a training writes its policies at each checkpoint")
+    elif best:
+        raise RunFolderError(f"{path}: a best policy is sought in a run folder, and this is none")
     elif path.exists():
         path = path.resolve()  # a link given by name is followed; links within a run folder are not
     else:
-        hint = f" (of {path} one comes with the package: --pretrained)" if str(path) in _pretrained_names() else ""
-        raise RunFolderError(f"{path} does not exist: name a run folder or a policy file{hint}")
+        known = f"a task that comes with a policy ({', '.join(pretrained_names())})"
+        raise RunFolderError(f"{path} does not exist: name a run folder, a policy file or {known}")
     saved = policies.read(path)
     if seed is not None and seed != saved.seed:
         raise RunFolderError(f"{path} is the policy of seed {saved.seed}, not of {seed}")
@@ -165,55 +186,34 @@ def load(source: str | Path, seed: int | None = None) -> Policy:
 
 def pretrained(task: str) -> Path:
     """The policy file in the package for a task, to `load` or `evaluate`; raises `RunFolderError` if there is none."""
-    names = _pretrained_names()
+    names = pretrained_names()
     if task not in names:
         raise RunFolderError(f"no trained policy for {task!r} comes with the package. There are: {', '.join(names) or 'none'}")
     return PRETRAINED / f"{task}.safetensors"
 
 
-def _pretrained_names() -> list[str]:
+def pretrained_names() -> list[str]:
+    """The tasks of which a policy comes with the package."""
     return sorted(file.stem for file in PRETRAINED.glob("*.safetensors"))
 
 
-class Evaluation(NamedTuple):
-    """The results of a policy's episodes."""
-
-    seed: int
-    episodes: int
-    returns: NDArray[np.float64]
-    """One per episode."""
-    means: dict[str, float]
-    """By the names of docs/metrics.md."""
-
-    def __str__(self) -> str:
-        error = self.returns.std(ddof=1) / np.sqrt(self.episodes) if self.episodes > 1 else 0.0
-        parts = [f"return {self.means['eval/return']:.3f} +- {error:.3f}"]
-        if "eval/success" in self.means:
-            parts.append(f"success {self.means['eval/success']:.1%}")
-        parts.append(f"length {self.means['eval/episode_length']:.1f}")
-        failed = {words: self.means.get(f"eval/{name}", 0.0) for name, words in FAILURES.items()}
-        if any(failed.values()):
-            parts.append(f"failed: {', '.join(f'{share:.1%} {words}' for words, share in failed.items() if share)}")
-        elif self.means.get("eval/fallen") and "eval/success" not in self.means:
-            parts.append(f"{self.means['eval/fallen']:.1%} on their backs at the end")
-        if "eval/subgoal_within_k" in self.means:
-            parts.append(f"subgoals within k {self.means['eval/subgoal_within_k']:.1%}")
-        return f"seed {self.seed}: {', '.join(parts)} ({self.episodes} episodes)"
-
-
-def evaluate(source: str | Path, episodes: int = 100, seed: int | None = None, random_seed: int = 12345) -> list[Evaluation]:
-    """Play episodes with the policies of a run folder (all seeds, or one) or of a policy file, without exploration noise."""
+def evaluate(
+    source: Policy | str | Path, episodes: int = 100, seed: int | None = None, random_seed: int = 12345, *, best: bool = False
+) -> list[Evaluation]:
+    """Play episodes without exploration noise: with a policy, or with what `load` finds (of a run folder all seeds or one)."""
     if not 1 <= episodes <= MOST_EPISODES:
         raise ConfigError(f"episodes must be from 1 to {MOST_EPISODES:,}, got {episodes:,}")
+    if isinstance(source, Policy):
+        return [_evaluate(source, episodes, random_seed)]
     path = Path(source)
     seeds = read_config(path).seeds if path.is_dir() and seed is None else (seed,)
-    results = []
-    for wanted in seeds:
-        policy = load(path, wanted)
-        sums = policy.player.evaluate(episodes, random_seed)
-        means = {name: float(total.sum() / weight.sum()) for name, (total, weight) in sums.items()}
-        results.append(Evaluation(policy.seed, episodes, sums["eval/return"][0], means))
-    return results
+    return [_evaluate(load(path, wanted, best=best), episodes, random_seed) for wanted in seeds]
+
+
+def _evaluate(policy: Policy, episodes: int, random_seed: int) -> Evaluation:
+    sums = policy.player.evaluate(episodes, random_seed)
+    means = {name: float(total.sum() / weight.sum()) for name, (total, weight) in sums.items()}
+    return Evaluation(policy.seed, episodes, sums["eval/return"][0], means, policy.config.task, policy.config.method)
 
 
 def _default_folder(config: Config) -> Path:

@@ -100,9 +100,10 @@ class ManagerConfig:
     critic_layer_norm: bool = False
     """Whether the critics have layer norms before each ReLU (ours)."""
 
-    value_scale: Literal["plain", "mean"] = "plain"
-    """The actor's value term: the critic's value, or that divided by its mean absolute value over the minibatch, so that `eta`
-    weighs the same whatever the rewards are (ours)."""
+    value_scale: Literal["plain", "mean", "slope"] = "plain"
+    """The actor's value term: the critic's value (paper); that divided by its mean absolute value over the minibatch; or that
+    multiplied so that it rises as steeply with the subgoal as the learned distance does. With "slope", `eta` is how much
+    stronger the adjacency loss pulls than the value, whatever the rewards and the size of the map are (ours)."""
 
     scale_env_steps: Annotated[int, Field(ge=0, le=10_000_000_000)] = 0
     """The manager's inputs are scaled to mean 0 and variance 1 by statistics of this many steps (ours). 0: not at all."""

@@ -19,7 +19,7 @@ UPDATE_ACTOR = jax.jit(td3.update_actor, static_argnums=(2, 3, 4, 5))
 
 def _beyond(hinge):
     """How far a subgoal lies beyond the hinge from the position."""
-    return lambda obs, subgoal: jax.nn.relu(jnp.abs(obs - subgoal)[0] - hinge)
+    return lambda obs, subgoal: jnp.abs(obs - subgoal)[0] - hinge
 
 
 def _constant(inputs, value):
@@ -93,6 +93,34 @@ def test_the_gradient_of_the_value_term_does_not_grow_with_the_rewards():
     ]
     np.testing.assert_allclose(grads[0], grads[1], rtol=1e-5)
     np.testing.assert_allclose(100.0 * grads[2], grads[3], rtol=1e-5)
+
+
+def test_values_that_rise_as_steeply_as_the_excess_by_hand():
+    """Values rise by 3 and the excess by 0.5 per unit of the subgoal: values are multiplied by 0.5 / 3."""
+    critic = MLP((jnp.array([[1.0], [3.0]]),), (jnp.array([100.0]),))  # 100 + the observation + 3 times the subgoal
+    half = lambda obs, subgoal: 0.5 * jnp.abs(obs - subgoal)[0] - 1.0  # noqa: E731
+    obs, subgoals = jnp.array([[1.0], [2.0]]), jnp.array([[5.0], [5.0]])
+    np.testing.assert_allclose(td3.balance(critic, obs, subgoals, half), 0.5 / 3.0, rtol=1e-5)
+    batch = _windows(2, 0.0, 0.0, 0.0, True)._replace(obs=obs)
+    # The actor asks for 5: values 116 and 117, the excess is 0.5 * 4 - 1 = 1 and 0.5 * 3 - 1 = 0.5.
+    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, half, 4.0, value_scale="slope")
+    np.testing.assert_allclose(loss, -116.5 / 6.0 + 4.0 * 0.75, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("eta", "direction"), [(0.9, 1.0), (1.1, -1.0)])
+@pytest.mark.parametrize("rewards", [0.001, 1000.0])
+def test_with_slopes_eta_says_which_pull_wins(eta, direction, rewards):
+    """Beyond the hinge the value pulls the subgoal up and the adjacency loss down; eta = 1 is the balance."""
+    critic = MLP((jnp.array([[0.0], [rewards]]),), (jnp.array([-7.0 * rewards]),))
+    batch, actor = _windows(4, 1.0, 0.0, 0.0, True), _constant(1, 0.0)
+    slope = jax.grad(lambda a: td3.actor_loss(a, critic, batch, LINE, _beyond(1.0), eta, value_scale="slope")[0])(actor)
+    assert np.sign(-slope.biases[0][0]) == direction
+
+
+def test_flat_values_are_not_divided_by_zero():
+    batch = _windows(4, 1.0, 0.0, 0.0, True)
+    loss, _ = td3.actor_loss(_constant(1, 0.0), _constant(2, 0.0), batch, LINE, _beyond(1.0), 2.0, value_scale="slope")
+    np.testing.assert_allclose(loss, 2.0 * 3.0, rtol=1e-5)
 
 
 def test_critics_may_have_layer_norms_and_actors_have_none():

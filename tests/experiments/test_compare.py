@@ -14,7 +14,6 @@ from hrac.experiments.compare import CompareError
 from hrac.experiments.statistics import StatisticsError
 from hrac.experiments.tasks import config_for
 from hrac.folder import reading
-from hrac.view import curves
 
 
 @pytest.fixture
@@ -219,37 +218,16 @@ def test_refusals_are_one_line(write, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_curves_of_different_tasks_are_not_mixed_silently(write, tmp_path, capsys):
+def test_curves_of_different_tasks_have_a_panel_each(write, tmp_path, capsys):
     maze, chest = write("a", {0: [1.0, 2.0]}), write("b", {0: [1.0, 2.0]}, task="key-chest")
-    command = ["curves", str(maze), str(chest), "--out", str(tmp_path / "x.svg")]
-    assert cli._main(command) == 2
-    err = capsys.readouterr().err
-    assert f"the runs have different tasks ({maze}: maze, {chest}: key-chest)" in err
-    assert err.count("\n") == 1
-    assert not (tmp_path / "x.svg").exists()
-    assert cli._main([*command, "--mix-tasks"]) == 0
+    assert cli._main(["curves", str(maze), str(chest), "--out", str(tmp_path / "new" / "x.svg")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "the runs have 2 tasks: each has a panel"
+    assert (tmp_path / "new" / "x.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_a_folder_without_a_configuration_is_told(write, tmp_path, capsys):
+def test_a_folder_without_a_configuration_is_told(write, capsys):
     folder = write("a", {0: [1.0, 2.0]})
     (folder / "config.json").unlink()
     for command in ("compare", "curves"):
         assert cli._main([command, str(folder)]) == 2
         assert capsys.readouterr().err == f"error: {folder} is no run folder: it has no config.json\n"
-    assert cli._main(["curves", str(folder), "--mix-tasks", "--out", str(tmp_path / "x.svg")]) == 0
-
-
-def test_a_curve_is_the_interquartile_mean_with_its_interval(write):
-    from matplotlib.figure import Figure
-
-    folder = write("a", {seed: [float(seed), 0.0] for seed in range(8)})
-    axis = Figure().subplots()
-    curves.panel(axis, [curves.of_folder("all", folder, "eval/return")], "eval/return", seeds=True)
-    line, *thin = axis.get_lines()
-    np.testing.assert_array_equal(line.get_ydata(), [3.5, 0.0])  # 2, 3, 4, 5
-    assert line.get_label() == "all (8 seeds)"
-    assert len(thin) == 8
-    (band,) = axis.collections
-    low, high = band.get_paths()[0].get_extents().intervaly
-    assert low == 0.0
-    assert 5.0 < high < 7.0

@@ -77,6 +77,14 @@ def test_cells_are_compared_where_all_were_evaluated():
         statistics.at_common_steps([short, _cell([[1.0]], steps=[50], method="flat")])
 
 
+def test_pooled_cells_have_all_seeds_where_all_were_evaluated():
+    first, second = _cell([[1.0, 2.0, 3.0, 4.0]]), _cell([[10.0, 20.0, 30.0]], steps=[100, 300, 500])
+    pooled = statistics.pooled([first, second])
+    assert pooled.steps.tolist() == [100, 300]
+    assert pooled.seeds == first.seeds + second.seeds
+    np.testing.assert_array_equal(pooled.values, [[1.0, 3.0], [10.0, 20.0]])
+
+
 def test_one_seed_has_no_interval():
     assert statistics.score(np.array([3.0])) == (3.0, None)
     assert statistics.probability_of_improvement([np.array([3.0, 4.0])], [np.array([1.0])]) == (1.0, None)

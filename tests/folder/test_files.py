@@ -14,6 +14,7 @@ def test_only_our_own_leftovers_are_removed(tmp_path):
         ".timing.csv.abcdefgh.tmp",
         ".checkpoint.safetensors.abcdefgh.tmp",
         "policy/.seed-12.safetensors.abcdefgh.tmp",
+        "best/.seed-12.safetensors.abcdefgh.tmp",
     ]
     others = [
         ".notes.tmp",

@@ -13,7 +13,9 @@ def _content(folder):
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "timing.csv", "checkpoint.safetensors", "policy", "events.out.tfevents.1.x"])
+@pytest.mark.parametrize(
+    "name", ["metrics.csv", "timing.csv", "checkpoint.safetensors", "policy", "best", "tensorboard", "events.out.tfevents.1.x"]
+)
 def test_a_new_run_writes_over_nothing(tmp_path, name):
     (tmp_path / name).write_text("somebody's")
     with pytest.raises(RunFolderError, match=f"holds a {name} without a config.json"), opening.new(tmp_path):

@@ -42,9 +42,9 @@ def train(name, folder, seeds=2):
 
 
 def assert_same(folder, other):
-    """Two runs have the same metrics, weights and complete state."""
+    """Two runs have the same metrics, newest and best policies, and complete state."""
     assert (folder / "metrics.csv").read_bytes() == (other / "metrics.csv").read_bytes()
-    names = [f"policy/{path.name}" for path in (other / "policy").iterdir()]
+    names = [f"{place}/{path.name}" for place in ("policy", "best") for path in (other / place).iterdir()]
     for kind, name in [("checkpoint", "checkpoint.safetensors"), *(("policy", name) for name in names)]:
         (ours, facts), (theirs, known) = (checkpoint.load(run / name, kind) for run in (folder, other))
         assert facts == known

@@ -23,7 +23,8 @@ HANDFUL = 30
 RUN = os.environ.get("HRAC_STRESS_RUN", "maze")
 """One of `small.RUNS`."""
 NUMBERS = [number if number < HANDFUL else pytest.param(number, marks=pytest.mark.stress) for number in range(COUNT)]
-FILES = ["checkpoint.safetensors", "policy/seed-0.safetensors", "config.json", "metrics.csv", "timing.csv", ".lock"]
+POLICIES = ["policy/seed-0.safetensors", "best/seed-0.safetensors"]
+FILES = ["checkpoint.safetensors", *POLICIES, "config.json", "metrics.csv", "timing.csv", ".lock"]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def _bytes(rng, path):
 
 def _content(rng, path):
     """A file that is whole, with other content than it should have."""
-    kind = "policy" if path.parent.name == "policy" else "checkpoint"
+    kind = "policy" if path.parent.name in ("policy", "best") else "checkpoint"
     arrays, facts = checkpoint.load(path, kind)
     name, odd = rng.choice(list(arrays)), [None, -1, 10**30, 1.5, "x", [], {}, True]
     changes = [
@@ -108,7 +109,11 @@ def test_a_damaged_run_folder_is_refused_or_goes_on(number, whole, tmp_path):
     _damage(rng, folder)
     before = small.everything(outside)
     refusal = ""
-    for use in (lambda: hrac.load(folder), lambda: hrac.resume(folder, steps=small.STEPS + 40, display=hrac.Silent())):
+    for use in (
+        lambda: hrac.load(folder),
+        lambda: hrac.load(folder, best=True),
+        lambda: hrac.resume(folder, steps=small.STEPS + 40, display=hrac.Silent()),
+    ):
         try:
             use()
         except hrac.ConfigError:

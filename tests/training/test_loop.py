@@ -56,7 +56,7 @@ def unbroken(tmp_path_factory):
 def test_a_run_folder_has_everything(unbroken):
     names = {path.name for path in unbroken.iterdir()}
     assert {"config.json", "metrics.csv", "timing.csv", "checkpoint.safetensors", "policy"} <= names
-    assert any(name.startswith("events.") for name in names)
+    assert {path.name for path in (unbroken / "tensorboard").iterdir() if path.is_dir()} == {"seed-0", "seed-1"}
     about = json.loads((unbroken / "config.json").read_text())
     assert about["config"]["seeds"] == [0, 1]
     assert about["versions"]["jax"] == jax.__version__
@@ -333,12 +333,16 @@ def test_tensorboard_reads_the_same_numbers_also_after_a_resume(tmp_path):
     folder = tmp_path / "resumed"
     _train(folder, steps=600)
     hrac.resume(folder, steps=1000, display=Silent())
-    events = EventAccumulator(str(folder))
+    events, speed = EventAccumulator(str(folder / "tensorboard" / "seed-0")), EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
+    speed.Reload()
     ours = [(row.step, np.float32(row.value)) for row in log.read(folder) if row.name == "eval/return"]
     assert [step for step, _ in ours] == [400, 600, 800, 1000]
-    assert [(event.step, np.float32(event.value)) for event in events.Scalars("eval/return/seed0")] == ours
-    assert len(events.Scalars("time/steps_per_second")) == 4
+    assert [(event.step, np.float32(event.value)) for event in events.Scalars("eval/return")] == ours
+    assert len(speed.Scalars("time/steps_per_second")) == 4
+    settings = events.PluginTagToContent("hparams")
+    assert b"manager.eta" in settings["_hparams_/session_start_info"]
+    assert set(settings) == {"_hparams_/experiment", "_hparams_/session_start_info"}
 
 
 class Heard(Silent):

@@ -10,7 +10,7 @@ from hrac.agents import inputs, td3
 from hrac.agents.correction import correct, draw_candidates
 from hrac.agents.decide import Setup, judged_adjacent
 from hrac.agents.inputs import Inputs
-from hrac.agents.td3 import Metrics, Penalty, Settings, TD3State, Transition
+from hrac.agents.td3 import Excess, Metrics, Settings, TD3State, Transition
 from hrac.agents.windows import Window
 from hrac.config import Config
 from hrac.nets import MLP
@@ -42,15 +42,15 @@ def settings(cfg: Config) -> Settings:
     )
 
 
-def too_far(embedding: Embedding, setup: Setup, seen: Inputs | None = None) -> Penalty:
-    """The adjacency loss of a subgoal,  max(||psi(phi(s)) - psi(g)|| - eps_k, 0)  (Eq. 13); s may be scaled."""
+def too_far(embedding: Embedding, setup: Setup, seen: Inputs | None = None) -> Excess:
+    """How far a subgoal lies beyond the hinge,  ||psi(phi(s)) - psi(g)|| - eps_k  (Eq. 13); s may be scaled."""
 
-    def penalty(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
+    def excess(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
         position = setup.space.phi(obs if seen is None else inputs.unscale(seen, obs))
         distance = network.distance(embedding, position, setup.space.target(subgoal, position))
-        return jax.nn.relu(distance - setup.cfg.manager.hinge)
+        return distance - setup.cfg.manager.hinge
 
-    return penalty
+    return excess
 
 
 def non_adjacent_costs(embedding: Embedding | None, windows: Transition, setup: Setup) -> Float[Array, "*n"]:
@@ -79,7 +79,7 @@ def learn(
     The actor's value term is applied once per `value_every_gradient_steps` updates, its adjacency term at each.
     """
     cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
-    penalty = None if embedding is None else too_far(embedding, setup, seen)
+    excess = None if embedding is None else too_far(embedding, setup, seen)
 
     def one_update(manager: TD3State, drawn: Drawn, with_value: bool) -> tuple[TD3State, Metrics]:
         key, batch = drawn
@@ -94,7 +94,7 @@ def learn(
             window = window._replace(action=corrected)
         if seen is not None:
             window = window._replace(obs=inputs.scale(seen, window.obs), next_obs=inputs.scale(seen, window.next_obs))
-        manager, numbers = td3.update(key_update, manager, window, setup.space, penalty, settings(setup.cfg), with_value)
+        manager, numbers = td3.update(key_update, manager, window, setup.space, excess, settings(setup.cfg), with_value)
         return manager, metrics | numbers
 
     def group(manager: TD3State, drawn: Drawn) -> tuple[TD3State, Metrics]:

@@ -2,10 +2,10 @@
 
     y = c r + gamma min_i Q'_i(s', pi'(s') + noise)         the second term only where `bootstrap`
     critics: error of both against y                        squared, or Huber
-    actor:  -Q_1(s, pi(s)) + w penalty(s, pi(s)) + v z^2    the manager's penalty is the adjacency loss (Eq. 12, 13)
+    actor:  -Q_1(s, pi(s)) + w max(excess, 0) + v z^2       the manager's excess is that of the adjacency loss (Eq. 12, 13)
 
-z is the actor's output before it is squashed into an action; the paper has no such term (v = 0). The first term may be divided
-by its mean absolute value, and the critics may have layer norms (not in the paper).
+z is the actor's output before it is squashed into an action; the paper has no such term (v = 0). The first term may be brought
+to the scale of the second, and the critics may have layer norms (not in the paper).
 
 Both critics, the actor and all slow copies are updated at every call. Levels and tasks differ in `Settings` only.
 """
@@ -21,8 +21,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from hrac.nets import MLP, descend, soft_update
 
 SATURATED = 0.95
+FLAT = 1e-6
+"""Values and slopes below this are taken for it when something is divided by them."""
 Metrics = dict[str, Array]
-Penalty = Callable[[Float[Array, " obs"], Float[Array, " action"]], Float[Array, ""]]
+Excess = Callable[[Float[Array, " obs"], Float[Array, " action"]], Float[Array, ""]]
+"""How far an action lies beyond what is allowed; below 0 if it does not. What is beyond is penalised."""
 
 
 @runtime_checkable
@@ -153,12 +156,25 @@ def critic_loss(
     return loss, {"critic_loss": loss, "value": jnp.mean(first)}
 
 
+def balance(
+    critic: MLP, obs: Float[Array, "batch obs"], action: Float[Array, "batch action"], excess: Excess
+) -> Float[Array, ""]:
+    """What values are multiplied by so that, on average, they rise as steeply with the action as the excess does."""
+
+    def slopes(obs: Array, action: Array) -> tuple[Array, Array]:
+        by_value, by_excess = jax.grad(value, argnums=2)(critic, obs, action), jax.grad(excess, argnums=1)(obs, action)
+        return jnp.linalg.norm(by_value), jnp.linalg.norm(by_excess)
+
+    of_value, of_excess = map(jnp.mean, jax.vmap(slopes)(obs, action))
+    return of_excess / jnp.maximum(of_value, FLAT)
+
+
 def actor_loss(
     actor: MLP,
     critic: MLP,
     batch: Transition,
     actions: Range,
-    penalty: Penalty | None,
+    excess: Excess | None,
     penalty_weight: float,
     with_value: bool = True,
     output_penalty: float = 0.0,
@@ -166,20 +182,24 @@ def actor_loss(
 ) -> tuple[Float[Array, ""], Metrics]:
     """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output.
 
-    With the `value_scale` "mean" the value is divided by its mean absolute value over the minibatch, which is taken as a
-    constant: it then weighs the same, whatever the rewards are.
+    With the `value_scale` "mean" the value is divided by its mean absolute value over the minibatch, with "slope" multiplied by
+    the `balance` of the minibatch. Either number is taken as a constant. The value then weighs the same, whatever the rewards.
     """
 
     def terms(obs: Array) -> tuple[Array, Array, Array]:
         action = act(actor, obs, actions)
         chosen_value = value(critic, obs, action) if with_value else jnp.zeros(())
-        return chosen_value, jnp.zeros(()) if penalty is None else penalty(obs, action), saturation(action, actions)
+        penalty = jnp.zeros(()) if excess is None else jax.nn.relu(excess(obs, action))
+        return chosen_value, penalty, saturation(action, actions)
 
     values, *others = jax.vmap(terms)(batch.obs)
     mean_value, penalised, saturated = map(jnp.mean, (values, *others))
     if value_scale == "mean":
-        mean_value = mean_value / jnp.maximum(jax.lax.stop_gradient(jnp.mean(jnp.abs(values))), 1e-6)
-    metrics = {"saturation": saturated} | ({} if penalty is None else {"penalty": penalised})
+        mean_value = mean_value / jnp.maximum(jax.lax.stop_gradient(jnp.mean(jnp.abs(values))), FLAT)
+    elif value_scale == "slope" and with_value and excess is not None:
+        chosen = jax.vmap(lambda obs: act(actor, obs, actions))(batch.obs)
+        mean_value = mean_value * jax.lax.stop_gradient(balance(critic, batch.obs, chosen, excess))
+    metrics = {"saturation": saturated} | ({} if excess is None else {"penalty": penalised})
     loss = -mean_value + penalty_weight * penalised
     if output_penalty > 0:
         loss = loss + output_penalty * squared_output(actor, batch.obs)
@@ -201,12 +221,12 @@ def update_critics(
 
 
 def update_actor(
-    state: TD3State, batch: Transition, actions: Range, penalty: Penalty | None, settings: Settings, with_value: bool = True
+    state: TD3State, batch: Transition, actions: Range, excess: Excess | None, settings: Settings, with_value: bool = True
 ) -> tuple[TD3State, Metrics]:
     """One gradient step of the actor, with or without its value term; none if no term is left."""
     weights = (settings.penalty_weight, with_value, settings.output_penalty, settings.value_scale)
-    grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, state.critics[0], batch, actions, penalty, *weights)
-    penalised = penalty is not None and settings.penalty_weight > 0
+    grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, state.critics[0], batch, actions, excess, *weights)
+    penalised = excess is not None and settings.penalty_weight > 0
     if with_value or penalised or settings.output_penalty > 0:
         actor, actor_opt = descend(_actor_optimiser(settings), grads, state.actor_opt, state.actor)
         state = state._replace(actor=actor, actor_opt=actor_opt)
@@ -218,13 +238,13 @@ def update(
     state: TD3State,
     batch: Transition,
     actions: Range,
-    penalty: Penalty | None,
+    excess: Excess | None,
     settings: Settings,
     with_value: bool = True,
 ) -> tuple[TD3State, Metrics]:
     """One update: critics, actor, then all targets."""
     state, critic_metrics = update_critics(key, state, batch, actions, settings)
-    state, actor_metrics = update_actor(state, batch, actions, penalty, settings, with_value)
+    state, actor_metrics = update_actor(state, batch, actions, excess, settings, with_value)
     state = state._replace(
         target_actor=soft_update(state.target_actor, state.actor, settings.soft_update_rate),
         target_critics=soft_update(state.target_critics, state.critics, settings.soft_update_rate),

@@ -10,8 +10,10 @@ from pydantic import ValidationError
 
 import hrac
 from hrac import config as configs
+from hrac.cli.figure import figure
 from hrac.cli.pairs import pairs
 from hrac.cli.play import evaluate, picture, video
+from hrac.cli.report import report
 from hrac.cli.results import compare, curves
 from hrac.cli.sweep import sweep
 from hrac.cli.tasks import bench, check, list_
@@ -25,7 +27,9 @@ USAGE = """usage: hrac COMMAND [options]
   picture RUN   draw an episode with its subgoals and learned adjacency
   video RUN     film an episode, or play it in the terminal (--text)
   compare RUN.. final scores with intervals over seeds, pooled by task and method
+  report RUN... one HTML page: curves, subgoals, failures, and episodes to play
   curves RUN... draw learning curves, one per folder
+  figure NAME   make a figure of the paper again: PDF, SVG and PNG
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
   pairs         compare adjacency learning with direct pair sampling, as the paper does
   check TASK    look at a task, for example an environment of your own: gym:ID or module:name
@@ -41,7 +45,9 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "picture": picture,
     "video": video,
     "compare": compare,
+    "report": report,
     "curves": curves,
+    "figure": figure,
     "sweep": sweep,
     "pairs": pairs,
     "check": check,
@@ -50,7 +56,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 COMPLETION = "--tyro-print-completion"
-COMPILING = ("train", "eval", "picture", "video", "pairs", "bench")
+COMPILING = ("train", "eval", "picture", "video", "report", "figure", "pairs", "bench")
 
 
 def main() -> None:

@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import tyro
 
+from hrac.cli.figure import FigureOptions
 from hrac.cli.pairs import PairsOptions
 from hrac.cli.play import EvalOptions, PictureOptions, VideoOptions
+from hrac.cli.report import ReportOptions
 from hrac.cli.results import CompareOptions, CurvesOptions
 from hrac.cli.sweep import SweepOptions
 from hrac.cli.tasks import BenchOptions, CheckOptions, ListOptions
@@ -35,7 +37,9 @@ def completion(arguments: Sequence[str]) -> int:
         "picture": PictureOptions,
         "video": VideoOptions,
         "compare": CompareOptions,
+        "report": ReportOptions,
         "curves": CurvesOptions,
+        "figure": FigureOptions,
         "sweep": _followed(SweepOptions, {name: SweepOptions(name) for name in EXPERIMENTS}),
         "pairs": PairsOptions,
         "check": _followed(CheckOptions, {name: CheckOptions(name) for name in tasks.TASKS}),

@@ -39,6 +39,7 @@ def pairs(arguments: Sequence[str]) -> int:
     """`hrac pairs`."""
     from hrac.experiments import pair_sampling
     from hrac.folder import files
+    from hrac.view import figures
     from hrac.view import pair_sampling as view
 
     options = tyro.cli(PairsOptions, args=arguments, prog="hrac pairs")
@@ -60,6 +61,6 @@ def pairs(arguments: Sequence[str]) -> int:
     files.write_atomic(numbers, result.csv().encode())
     print(result.table().text())
     print(f"written: {numbers}")
-    view.draw(result, picture)
+    figures.save(view.draw(result), picture)
     print(f"drawn: {picture}")
     return 0

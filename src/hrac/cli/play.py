@@ -21,9 +21,11 @@ class EvalOptions:
     """Play episodes with a trained policy, without exploration noise, and print the results."""
 
     run: tyro.conf.Positional[Path]
-    """A run folder or a policy file; with --pretrained, the name of a task."""
+    """A run folder, a policy file, or the name of a task that comes with a policy."""
     pretrained: tyro.conf.FlagCreatePairsOff[bool] = False
     """Use the policy in the package for this task."""
+    best: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Use the policy of each seed's best evaluation in training instead of the newest one."""
     episodes: int = 100
     """Episodes per seed."""
     seed: int | None = None
@@ -39,7 +41,7 @@ def evaluate(arguments: Sequence[str]) -> int:
     options = tyro.cli(EvalOptions, args=arguments, prog="hrac eval")
     check_random_seed("--random-seed", options.random_seed)
     source = api.pretrained(str(options.run)) if options.pretrained else options.run
-    for row in api.evaluate(source, options.episodes, options.seed, options.random_seed):
+    for row in api.evaluate(source, options.episodes, options.seed, options.random_seed, best=options.best):
         print(row)
     return 0
 

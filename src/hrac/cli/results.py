@@ -78,28 +78,27 @@ def _write(path: Path, tables: str) -> None:
 
 def _draw(result: "Comparison", path: Path, seeds: bool) -> None:
     from hrac.view import curves as view
+    from hrac.view import figures
 
-    panels: dict[str, list[view.Curve]] = {}
-    for cell in result.cells:
-        panels.setdefault(cell.task, []).append(view.Curve(cell.method, cell.steps, cell.values))
-    view.draw(panels, result.metric, path, seeds)
+    figures.save(view.figure(view.of_cells(result.cells, result.metric), seeds=seeds), path)
     print(f"drawn: {path}")
 
 
 @dataclasses.dataclass(frozen=True)
 class CurvesOptions:
-    """Draw learning curves: the interquartile mean over a folder's seeds, with its 95 % bootstrap interval."""
+    """Draw learning curves: the interquartile mean over a folder's seeds, with its 95 % bootstrap interval. Each task has a
+    panel."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders of one task, one curve per folder."""
+    """Run folders, one curve per folder."""
     metric: str = "eval/return"
     """A name from metrics.csv."""
     labels: tuple[str, ...] = ()
-    """Names of the curves (default: the folders' names)."""
-    seeds: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Draw a thin curve for each seed too."""
-    mix_tasks: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Draw folders of different tasks into one picture."""
+    """Names of the curves (default: the folders' names). Folders of one task and name are pooled."""
+    smooth: int = 1
+    """Evaluations in a running mean of each seed; 1 smooths nothing. The figure says it."""
+    seeds: bool | None = None
+    """Draw a thin curve for each seed too (default: if a panel has at most three curves)."""
     out: Path = Path("curves.png")
     """The picture, .png, .pdf or .svg."""
 
@@ -107,28 +106,15 @@ class CurvesOptions:
 def curves(arguments: Sequence[str]) -> int:
     """`hrac curves`."""
     from hrac.view import curves as view
+    from hrac.view import figures
 
     options = tyro.cli(CurvesOptions, args=arguments, prog="hrac curves")
-    labels = options.labels or tuple(run.name for run in options.runs)
-    if len(labels) != len(options.runs):
-        raise ConfigError(f"--labels: {len(options.runs)} are needed, one per run, got {len(labels)}")
-    if not options.runs:
-        raise ConfigError("name at least one run folder")
+    if options.smooth < 1:
+        raise ConfigError(f"--smooth must be at least 1, got {options.smooth}")
     check_picture(options.out)
-    drawn = [view.of_folder(label, run, options.metric) for label, run in zip(labels, options.runs, strict=True)]
-    view.draw({_title(options): drawn}, options.metric, options.out, options.seeds)
+    panels = figures.panels_of(options.runs, options.metric, options.labels, options.smooth)
+    if len(panels) > 1:
+        print(f"the runs have {len(panels)} tasks: each has a panel")
+    figures.save(view.figure(panels, seeds=options.seeds), options.out)
     print(f"drawn: {options.out}")
     return 0
-
-
-def _title(options: CurvesOptions) -> str:
-    """The task of all runs. Raises `ConfigError` if there are several, unless they may be mixed."""
-    from hrac.folder.reading import read_config
-
-    if options.mix_tasks:
-        return ""
-    tasks = {run: read_config(run).task for run in options.runs}
-    if len(set(tasks.values())) > 1:
-        listed = ", ".join(f"{run}: {task}" for run, task in tasks.items())
-        raise ConfigError(f"the runs have different tasks ({listed}): draw them one by one, or all the same with --mix-tasks")
-    return next(iter(tasks.values()))

@@ -18,6 +18,7 @@ from hrac.experiments import statistics
 from hrac.experiments.statistics import LAST, Cell, Estimate, Numbers
 from hrac.experiments.tables import Table
 from hrac.folder import log
+from hrac.folder.log import Row
 from hrac.folder.reading import read_config, series_of
 
 SUCCESS, RETURN = "eval/success", "eval/return"
@@ -100,13 +101,17 @@ class Comparison:
 
     def text(self) -> str:
         """Tables for a terminal."""
-        tables = [table.text() for table in self._tables()]
+        tables = [table.text() for table in self.tables()]
         return "\n\n".join([*tables, *(["\n".join(self.notes)] if self.notes else [])]) + "\n"
 
     def markdown(self) -> str:
         """The same tables in Markdown."""
         notes = "\n".join(f"- {note}" for note in self.notes)
-        return "\n\n".join([*(table.markdown() for table in self._tables()), *([notes] if notes else [])]) + "\n"
+        return "\n\n".join([*(table.markdown() for table in self.tables()), *([notes] if notes else [])]) + "\n"
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        return self.markdown()
 
     def csv(self) -> str:
         """One row per number, with its interval where there is one."""
@@ -130,7 +135,8 @@ class Comparison:
         for pair in self.pairs:
             yield (pair.task, pair.method, pair.other, "", "", "probability_of_improvement", *_plain(pair.probability))
 
-    def _tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[Table]:
+        """The tables one by one."""
         yield self._table_of_scores()
         if self.overall:
             yield Table(
@@ -171,6 +177,14 @@ def _shown(estimate: Estimate) -> tuple[str, str]:
     return f"{estimate.value:.3f}", interval
 
 
+class Logged(NamedTuple):
+    """What is known of a run folder."""
+
+    folder: Path
+    config: Config
+    rows: Sequence[Row]
+
+
 class _Run(NamedTuple):
     """A run folder: its configuration, and its part of the cell that it counts for."""
 
@@ -195,8 +209,22 @@ def compare(
     of its evaluations, at steps that all runs of the task have. With `normalise`, a worst and a best score for each task
     (`{"maze": (0, 5.8)}`), there is also a score over all tasks. docs/comparing.md explains the numbers.
     """
-    paths = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
-    chosen, runs = _read(paths, metric, by, labels)
+    logs = _read(folders, labels)
+    return compare_logs(logs, metric, by=by, labels=labels, threshold=threshold, last=last, normalise=normalise)
+
+
+def compare_logs(
+    logs: Sequence[Logged],
+    metric: str | None = None,
+    *,
+    by: By = "method",
+    labels: Sequence[str] = (),
+    threshold: float | None = None,
+    last: float = LAST,
+    normalise: Mapping[str, tuple[float, float]] | None = None,
+) -> Comparison:
+    """The same of run folders that were read before."""
+    chosen, runs = _chosen(logs, metric, by, labels)
     if by == "method" and not labels:
         _require_equal_settings(runs)
     cells = _pool(runs)
@@ -222,17 +250,28 @@ def compare(
     return Comparison(chosen, last, threshold, tuple(cells), tuple(scores), tuple(pairs), tuple(overall), tuple(notes))
 
 
-def _read(folders: Sequence[Path], metric: str | None, by: By, labels: Sequence[str]) -> tuple[str, list[_Run]]:
-    """The metric, and what the folders have of it."""
-    if not folders:
-        raise CompareError("name at least one run folder")
-    if labels and len(labels) != len(folders):
-        raise CompareError(f"labels: {len(folders)} are needed, one per run folder, got {len(labels)}")
-    configurations, logs = [read_config(folder) for folder in folders], [log.read(folder) for folder in folders]
-    methods = labels or (_names(folders) if by == "folder" else [config.method for config in configurations])
-    chosen = metric or (SUCCESS if all(any(row.name == SUCCESS for row in rows) for rows in logs) else RETURN)
+def pooled(
+    folders: str | Path | Sequence[str | Path], metric: str | None = None, *, by: By = "folder", labels: Sequence[str] = ()
+) -> tuple[str, list[Cell]]:
+    """The metric, and the numbers of run folders, pooled as in `compare`; for curves. Their settings are not compared."""
+    chosen, runs = _chosen(_read(folders, labels), metric, by, labels)
+    return chosen, _pool(runs)
+
+
+def _read(folders: str | Path | Sequence[str | Path], labels: Sequence[str]) -> list[Logged]:
+    paths = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
+    _check_labels(len(paths), labels)
+    return [Logged(path, read_config(path), log.read(path)) for path in paths]
+
+
+def _chosen(logs: Sequence[Logged], metric: str | None, by: By, labels: Sequence[str]) -> tuple[str, list[_Run]]:
+    """The metric, and what the runs have of it."""
+    _check_labels(len(logs), labels)
+    folders = names([run.folder for run in logs])
+    methods = labels or (folders if by == "folder" else [run.config.method for run in logs])
+    chosen = metric or (SUCCESS if all(any(row.name == SUCCESS for row in run.rows) for run in logs) else RETURN)
     runs = []
-    for folder, config, rows, method in zip(folders, configurations, logs, methods, strict=True):
+    for (folder, config, rows), method in zip(logs, methods, strict=True):
         series = series_of(folder, rows, chosen)
         if not np.isfinite(series.values).all():
             seed, step = np.argwhere(~np.isfinite(series.values))[0]
@@ -242,10 +281,17 @@ def _read(folders: Sequence[Path], metric: str | None, by: By, labels: Sequence[
     return chosen, runs
 
 
-def _names(folders: Sequence[Path]) -> list[str]:
+def _check_labels(runs: int, labels: Sequence[str]) -> None:
+    if not runs:
+        raise CompareError("name at least one run folder")
+    if labels and len(labels) != runs:
+        raise CompareError(f"labels: {runs} are needed, one per run folder, got {len(labels)}")
+
+
+def names(folders: Sequence[Path]) -> list[str]:
     """The folders' names, or their paths where several have the same name."""
-    names = [folder.resolve().name for folder in folders]
-    return [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
+    last = [folder.resolve().name for folder in folders]
+    return [name if last.count(name) == 1 else str(folder) for name, folder in zip(last, folders, strict=True)]
 
 
 def _require_equal_settings(runs: Sequence[_Run]) -> None:
@@ -274,11 +320,9 @@ def _pool(runs: Sequence[_Run]) -> list[Cell]:
     for run in runs:
         groups.setdefault((run.cell.task, run.cell.method), []).append(run)
     cells = []
-    for (task, method), group in groups.items():
+    for group in groups.values():
         _refuse_equal_seeds(group)
-        common = statistics.at_common_steps([run.cell for run in group])
-        seeds, values = tuple(seed for cell in common for seed in cell.seeds), np.concatenate([cell.values for cell in common])
-        cells.append(Cell(task, method, seeds, common[0].steps, values))
+        cells.append(statistics.pooled([run.cell for run in group]))
     return cells
 
 

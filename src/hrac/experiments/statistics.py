@@ -139,6 +139,13 @@ def at_common_steps(cells: Sequence[Cell]) -> list[Cell]:
     return [cell._replace(steps=cell.steps[at], values=cell.values[:, at]) for cell, at in zip(cells, kept, strict=True)]
 
 
+def pooled(cells: Sequence[Cell]) -> Cell:
+    """One cell with the seeds of all, at the steps that all of them have."""
+    common = at_common_steps(cells)
+    seeds = tuple(seed for cell in common for seed in cell.seeds)
+    return common[0]._replace(seeds=seeds, values=np.concatenate([cell.values for cell in common]))
+
+
 def steps_to(cell: Cell, threshold: float) -> Numbers:
     """(seeds): the step of the first evaluation at or above a threshold; infinite if there is none."""
     passed = cell.values >= threshold

@@ -25,6 +25,9 @@ class Task:
     resolve: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Completes the fields of `EnvConfig` that are set by values that are measured. None: nothing is measured."""
 
+    def __repr__(self) -> str:
+        return f"Task({self.name}: {self.summary}; presets {', '.join(self.presets)})"
+
 
 TWO_TD3 = {
     "manager.subgoals": "relative",

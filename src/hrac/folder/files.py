@@ -18,6 +18,9 @@ METRICS = "metrics.csv"
 TIMING = "timing.csv"
 CHECKPOINT = "checkpoint.safetensors"
 POLICIES = "policy"
+BEST = "best"
+"""The policies of each seed's best evaluation."""
+TENSORBOARD = "tensorboard"
 EVENTS = "events.out.tfevents."
 """Start of the names of TensorBoard's files."""
 
@@ -163,9 +166,8 @@ class Appended:
 
 def remove_leftovers(folder: Path) -> None:
     """Delete temporary files of `atomic` that a crash left in a run folder, and nothing else."""
-    policies = folder / POLICIES
-    for place, pattern in ((folder, _LEFTOVER), (policies, _LEFTOVER_POLICY)):
-        if place == policies and (policies.is_symlink() or not policies.is_dir()):
+    for place, pattern in ((folder, _LEFTOVER), (folder / POLICIES, _LEFTOVER_POLICY), (folder / BEST, _LEFTOVER_POLICY)):
+        if place != folder and (place.is_symlink() or not place.is_dir()):
             continue
         for path in place.iterdir():
             if pattern.fullmatch(path.name):

@@ -1,21 +1,15 @@
-"""Metrics of a run folder: `metrics.csv` (exactly repeatable), `timing.csv` (not), and the same for TensorBoard."""
+"""Metrics of a run folder: `metrics.csv` (exactly repeatable) and `timing.csv` (not)."""
 
 import csv
 import io
-import os
-import socket
-import struct
-import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from tensorboardX.proto.event_pb2 import Event, SessionLog
-from tensorboardX.proto.summary_pb2 import Summary
-from tensorboardX.record_writer import masked_crc32c
 
 from hrac.errors import HracError
-from hrac.folder.files import EVENTS, METRICS, TIMING, Appended, write_atomic
+from hrac.folder.files import METRICS, TIMING, Appended, write_atomic
 from hrac.folder.files import read as read_file
 
 METRICS_HEADER = "seed,step,name,value\n"
@@ -29,6 +23,19 @@ class Row(NamedTuple):
     step: int
     name: str
     value: float
+
+
+@runtime_checkable
+class Logger(Protocol):
+    """Receives the numbers of a training: those of `metrics.csv`, when they are written there."""
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Take the numbers of one step."""
+        ...
+
+    def close(self) -> None:
+        """The training has ended, in whatever way."""
+        ...
 
 
 class LogError(HracError, ValueError):
@@ -54,11 +61,6 @@ class RunLog:
             write_atomic(metrics, content[:keep])
             write_atomic(timing, before.encode())
         self._metrics, self._timing = Appended(metrics), Appended(timing)
-        self._events = _new_events(folder)
-        begin = Event(wall_time=time.time(), file_version="brain.Event:2")
-        # The second one tells TensorBoard to forget what was logged after the checkpoint.
-        forget = Event(wall_time=time.time(), step=step + 1, session_log=SessionLog(status=SessionLog.START))
-        self._write_events([begin] if keep is None else [begin, forget])
 
     def _timing_until(self, path: Path, last_step: int) -> str:
         """The part of `timing.csv` that belongs to a checkpoint. An incomplete last line does not."""
@@ -79,61 +81,94 @@ class RunLog:
         """Bytes of `metrics.csv` so far, safely on disk."""
         return self._metrics.size()
 
-    def write(self, rows: list[Row]) -> None:
+    def write(self, rows: Sequence[Row]) -> None:
         """Append rows."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows((row.seed, row.step, row.name, repr(float(np.float32(row.value)))) for row in rows)
         self._metrics.write(text.getvalue().encode())
-        self._write_events([_scalar(row.step, f"{row.name}/seed{row.seed}", row.value) for row in rows])
 
     def write_timing(self, step: int, seconds: float, steps_per_second: float) -> None:
         """Append the time and the speed."""
         self._timing.write(f"{step},{seconds:.3f},{steps_per_second:.1f}\n".encode())
-        self._write_events([_scalar(step, "time/steps_per_second", steps_per_second)])
 
     def close(self) -> None:
-        """Close all files."""
-        for file in (self._metrics, self._timing, self._events):
-            file.close()
-
-    def _write_events(self, events: list[Event]) -> None:
-        """Append to TensorBoard's file from this thread, so that errors are raised here."""
-        self._events.write(b"".join(_record(event.SerializeToString()) for event in events))
-
-
-def _new_events(folder: Path) -> Appended:
-    """A new file for TensorBoard."""
-    name = f"{EVENTS}{int(time.time()):010}.{socket.gethostname()}.{os.getpid()}"
-    taken = len(list(folder.glob(f"{name}.*")))
-    return Appended(folder / f"{name}.{taken}", new=True)
-
-
-def _record(content: bytes) -> bytes:
-    """A record of TensorBoard's file: the length, the content, and a checksum of each."""
-    length = struct.pack("<Q", len(content))
-    return length + struct.pack("<I", masked_crc32c(length)) + content + struct.pack("<I", masked_crc32c(content))
-
-
-def _scalar(step: int, tag: str, value: float) -> Event:
-    return Event(wall_time=time.time(), step=step, summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)]))
+        """Close both files."""
+        self._metrics.close()
+        self._timing.close()
 
 
 def read(folder: Path) -> list[Row]:
     """All rows of a run folder's `metrics.csv`; raises `LogError`."""
+    path = _log_of(folder)
+    return list(_rows(path, _read_text(path)))
+
+
+class Salvaged(NamedTuple):
+    """What can be read of a damaged log."""
+
+    rows: list[Row]
+    """All before the damage."""
+    damage: str | None
+    """What is wrong; None: nothing is."""
+
+
+def salvage(folder: Path) -> Salvaged:
+    """The rows of a `metrics.csv` up to a line that is half-written or damaged; raises `LogError` if there is no such file."""
+    path, rows, damage = _log_of(folder), [], None
+    content = read_file(path)
+    complete = content[: content.rfind(b"\n") + 1]
+    if complete != content:
+        damage = f"{path} ends in the middle of a line, which is left out"
+    text = complete.decode(errors="replace")
+    try:
+        for row in _rows(path, text):
+            rows.append(row)  # one by one, so that those before an error are kept
+    except LogError as error:
+        damage = f"{error}. The {len(rows):,} rows before it are shown"
+    return Salvaged(rows, damage)
+
+
+class Timing(NamedTuple):
+    """The time of an evaluation."""
+
+    step: int
+    seconds: float
+    """Of training so far."""
+    steps_per_second: float
+    """Of all seeds together, since the evaluation before."""
+
+
+def read_timing(folder: Path) -> list[Timing]:
+    """All rows of a run folder's `timing.csv`; raises `LogError`."""
+    path = folder / TIMING
+    if not path.exists():
+        raise LogError(f"{folder} has no {TIMING}")
+    rows = []
+    try:
+        for line in csv.DictReader(io.StringIO(_read_text(path), newline="")):
+            rows.append(Timing(int(line["step"]), float(line["seconds"]), float(line["steps_per_second"])))
+    except (csv.Error, KeyError, TypeError, ValueError) as error:
+        raise error if isinstance(error, LogError) else LogError(f"{path} is not a table of times: {error}") from None
+    return rows
+
+
+def _log_of(folder: Path) -> Path:
     path = folder / METRICS
     if not path.exists():
         raise LogError(f"{folder} is no run folder: it has no {METRICS}")
-    rows = []
+    return path
+
+
+def _rows(path: Path, text: str) -> Iterator[Row]:
     try:
-        for number, row in enumerate(csv.DictReader(io.StringIO(_read_text(path), newline="")), start=2):
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), start=2):
             try:
-                rows.append(Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"])))
+                yield Row(int(row["seed"]), int(row["step"]), row["name"], float(row["value"]))
             except (KeyError, TypeError, ValueError):
                 raise LogError(f"{path}, line {number} is not seed,step,name,value: {row}") from None
     except csv.Error as error:
         raise LogError(f"{path} is no table: {error}") from None
-    return rows
 
 
 def _read_text(path: Path) -> str:

@@ -7,9 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hrac.errors import HracError
-from hrac.folder.files import CHECKPOINT, CONFIG, EVENTS, METRICS, POLICIES, TIMING, naming, remove_leftovers
+from hrac.folder.files import (
+    BEST,
+    CHECKPOINT,
+    CONFIG,
+    EVENTS,
+    METRICS,
+    POLICIES,
+    TENSORBOARD,
+    TIMING,
+    naming,
+    remove_leftovers,
+)
 from hrac.folder.lock import LOCK, locked
 from hrac.folder.log import METRICS_HEADER
+
+FOLDERS = (POLICIES, BEST, TENSORBOARD)
 
 
 class RunFolderError(HracError, ValueError):
@@ -57,7 +70,7 @@ def _require_no_run(folder: Path) -> None:
 
 def _own_files(folder: Path) -> list[Path]:
     """Files and folders with the names of a run's, except its lock."""
-    named = [folder / name for name in (METRICS, TIMING, CHECKPOINT, POLICIES)]
+    named = [folder / name for name in (METRICS, TIMING, CHECKPOINT, *FOLDERS)]
     return [path for path in named if os.path.lexists(path)] + list(folder.glob(f"{EVENTS}*"))
 
 
@@ -86,7 +99,7 @@ def _has_learned(folder: Path) -> bool:
 def _undo(folder: Path, made: list[Path]) -> None:
     with contextlib.suppress(OSError):  # what cannot be removed stays: the first error is more important
         for path in [folder / CONFIG, *_own_files(folder), folder / LOCK]:
-            if path.name == POLICIES:
+            if path.name in FOLDERS:  # which are empty before the first metrics
                 path.rmdir()
             else:
                 path.unlink(missing_ok=True)

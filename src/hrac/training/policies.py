@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -21,7 +21,7 @@ from hrac.config import Config
 from hrac.envs.base import Environment, HostTask
 from hrac.envs.view import View
 from hrac.folder import checkpoint, files
-from hrac.folder.files import POLICIES, folder_within
+from hrac.folder.files import BEST, POLICIES, folder_within
 from hrac.settings import STRICT
 from hrac.spaces import Box, Discrete
 from hrac.worlds.episodes import Player
@@ -87,6 +87,7 @@ class EnvironmentFacts:
 
 
 ENVIRONMENT_FACTS = TypeAdapter(EnvironmentFacts)
+SCORED = TypeAdapter(dict[str, Annotated[float, Field(allow_inf_nan=False)]])
 
 
 def _seen(setup: Setup, view: View | None) -> dict[str, Any]:
@@ -105,18 +106,33 @@ def _seen(setup: Setup, view: View | None) -> dict[str, Any]:
     }
 
 
-def path_of(folder: Path, seed: int) -> Path:
-    """The path of a seed's policy in a run folder."""
-    return folder / POLICIES / f"seed-{seed}.safetensors"
+def path_of(folder: Path, seed: int, best: bool = False) -> Path:
+    """The path of a seed's newest or best policy in a run folder."""
+    return folder / (BEST if best else POLICIES) / file_name(seed)
 
 
-def save(folder: Path, actors: Actors, config: Config, setup: Setup, view: View | None) -> None:
-    """Write the policy of every seed, from the actors of all runs."""
-    folder_within(folder / POLICIES)
+def file_name(seed: int) -> str:
+    """The name of a seed's policy file."""
+    return f"seed-{seed}.safetensors"
+
+
+def save(
+    folder: Path,
+    actors: Actors,
+    config: Config,
+    setup: Setup,
+    view: View | None,
+    scores: Mapping[int, Mapping[str, float]] | None = None,
+) -> None:
+    """Write policies into a folder, from the actors of all runs: of every seed, or of those that `scores` tell something of."""
+    folder_within(folder)
     for index, seed in enumerate(config.seeds):
+        if scores is not None and seed not in scores:
+            continue
         single = jax.tree.map(lambda leaf, i=index: leaf[i], actors)
         facts = {"seed": seed, "config": configs.to_dict(config), "seen": _seen(setup, view)}
-        checkpoint.save(path_of(folder, seed), "policy", checkpoint.flatten(tuple(single), "agent"), facts)
+        facts |= {} if scores is None else {"scored": dict(scores[seed])}
+        checkpoint.save(folder / file_name(seed), "policy", checkpoint.flatten(tuple(single), "agent"), facts)
 
 
 class Saved(NamedTuple):
@@ -128,6 +144,8 @@ class Saved(NamedTuple):
     seed: int
     seen: EnvironmentFacts | None
     """None: the file is from a version that did not write it."""
+    scored: dict[str, float]
+    """The step and the scores of the evaluation that a best policy was chosen by; empty: it is a newest one."""
 
 
 def read(path: Path) -> Saved:
@@ -137,9 +155,8 @@ def read(path: Path) -> Saved:
         config = configs.replace(configs.from_dict(facts["config"]), {"training.env_threads": None})
         if type(seed := facts["seed"]) is not int or seed not in config.seeds:
             raise ValueError(f"seed {seed!r} is not one of its configuration's seeds")
-        return Saved(
-            arrays, config, seed, ENVIRONMENT_FACTS.validate_json(json.dumps(facts["seen"])) if "seen" in facts else None
-        )
+        seen = ENVIRONMENT_FACTS.validate_json(json.dumps(facts["seen"])) if "seen" in facts else None
+        return Saved(arrays, config, seed, seen, SCORED.validate_python(facts.get("scored", {})))
 
 
 def actors_from(arrays: checkpoint.Arrays, path: Path, setup: Setup) -> Actors:
@@ -156,7 +173,7 @@ class Policy:
     """
 
     def __init__(self, saved: Saved, path: Path, make: Callable[[], Environment | HostTask]) -> None:
-        self.config, self.seed, self._make = saved.config, saved.seed, make
+        self.config, self.seed, self.scored, self._make = saved.config, saved.seed, saved.scored, make
         self._seen = seen = saved.seen
         self.setup = make_setup(self.task, saved.config) if seen is None else setup_for(seen.interface, saved.config)
         self.actors = actors_from(saved.arrays, path, self.setup)
@@ -164,7 +181,11 @@ class Policy:
         self.reset()
 
     def __repr__(self) -> str:
-        return f"Policy({self.config.task}, {self.config.method}, seed {self.seed})"
+        parts = [self.config.task, self.config.method, f"seed {self.seed}"]
+        if "step" in self.scored:
+            parts += [f"best of its run, at step {self.scored['step']:,.0f}"]
+            parts += [f"{name.removeprefix('eval/')} {value:.2f}" for name, value in self.scored.items() if name != "step"]
+        return f"Policy({', '.join(parts)})"
 
     @functools.cached_property
     def task(self) -> Environment | HostTask:

@@ -2,30 +2,33 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hrac.config import Config
+from hrac.agents.decide import Actors
+from hrac.config import Config, to_dict
 from hrac.envs.base import Environment, HostTask
 from hrac.envs.copies import EnvironmentFailedError
 from hrac.folder import checkpoint
 from hrac.folder.checkpoint import CheckpointError
-from hrac.folder.files import CHECKPOINT, METRICS
-from hrac.folder.log import Row, RunLog
+from hrac.folder.files import BEST, CHECKPOINT, METRICS, POLICIES
+from hrac.folder.log import Logger, Row, RunLog
 from hrac.folder.log import read as read_log
 from hrac.folder.progress import Display, Status
+from hrac.folder.tensorboard import TensorBoard
 from hrac.runs import join
 from hrac.training import loop, policies, state
+from hrac.training.callbacks import Callback, Moment
 from hrac.training.state import Training
 from hrac.training.stop import Deadline, StoppedError, interruptible
 from hrac.worlds.base import DivergedError
 
 
-class Outcome(NamedTuple):
+class Ended(NamedTuple):
     """How a training ended."""
 
     folder: Path
@@ -46,11 +49,14 @@ def train(
     resume: bool = False,
     minutes: float | None = None,
     begun: Callable[[], None] = lambda: None,
-) -> Outcome:
+    callbacks: Sequence[Callback] = (),
+    loggers: Sequence[Logger] = (),
+) -> Ended:
     """Train all seeds of a configuration in a locked run folder, from the start or from its checkpoint.
 
     With `minutes`, it stops with a checkpoint before they are over, as estimated from the rounds and saves so far. `begun` is
-    called once the training can start: if there is a checkpoint, it has been read and fits.
+    called once the training can start: if there is a checkpoint, it has been read and fits. Each callback is called after each
+    evaluation and may stop the training; loggers receive what is written to `metrics.csv`.
     """
     if resume:
         _require_checkpoint(folder, config)
@@ -58,13 +64,16 @@ def train(
         training = Training(config, task)
         stack.callback(getattr(training.world, "close", lambda: None))
         rounds = 2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1
-        deadline = Deadline(minutes, training, interrupted, rounds)
+        listeners = _Listeners(callbacks, loggers)
+        stack.callback(listeners.close)
+        deadline = Deadline(minutes, training, lambda: interrupted() or listeners.stop, rounds)
         fresh = not (resume and (folder / CHECKPOINT).exists())
         with deadline.measuring_save(reading=True):
             log = RunLog(folder) if fresh else RunLog(folder, state.load(training, folder / CHECKPOINT), training.env_steps)
         begun()
+        board = TensorBoard(folder, to_dict(config), None if fresh else training.env_steps)
         with contextlib.closing(log), _naming_the_checkpoint(folder):
-            record = _FolderRecord(training, folder, log, display, deadline)
+            record = _FolderRecord(training, folder, log, board, display, deadline, listeners)
             if fresh and training.sources:
                 walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
                 display.say(f"{walk}first adjacency network ...")
@@ -74,6 +83,7 @@ def train(
                 display.say("new episodes begin: the state of this environment cannot be saved")
             try:
                 loop.train(training, record, deadline, fresh)
+                record.save_best()
             except EnvironmentFailedError as error:
                 if training.env_steps == 0:
                     raise
@@ -81,9 +91,9 @@ def train(
                 saved = f"what was learned up to step {training.env_steps:,} is saved: hrac train --resume {folder}"
                 raise EnvironmentFailedError(f"{error}; {saved}") from error
             except StoppedError:  # there is nothing to save in pre-training: a resumed run starts again
-                return Outcome(folder, 0, False, True, {})
+                return Ended(folder, 0, False, True, {})
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
-            return Outcome(folder, training.env_steps, training.ended, interrupted(), last)
+            return Ended(folder, training.env_steps, training.ended, interrupted(), last)
 
 
 def _when_learning_starts(config: Config) -> str:
@@ -93,21 +103,59 @@ def _when_learning_starts(config: Config) -> str:
     return f"nothing will be learned: learning starts at about step {start:,}, and the run ends at {end:,} (--steps)"
 
 
-class _FolderRecord:
-    """Writes metrics to the log and the display, with their timing, and states to the folder."""
+class _Listeners:
+    """The callbacks and loggers of a user."""
 
-    def __init__(self, training: Training, folder: Path, log: RunLog, display: Display, deadline: Deadline) -> None:
-        self._training, self._folder, self._log, self._display, self._deadline = training, folder, log, display, deadline
+    def __init__(self, callbacks: Sequence[Callback], loggers: Sequence[Logger]) -> None:
+        self._callbacks, self._loggers = callbacks, loggers
+        self.stop = False
+        """Whether a callback asked to stop."""
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Tell the loggers."""
+        for logger in self._loggers:
+            logger.write(rows)
+
+    def evaluated(self, moment: Callable[[], Moment]) -> None:
+        """Tell the callbacks."""
+        for callback in self._callbacks:
+            self.stop |= bool(callback(moment()))
+
+    def close(self) -> None:
+        """The training has ended."""
+        for logger in self._loggers:
+            logger.close()
+
+
+class _FolderRecord:
+    """Writes metrics to the logs and the display, with their timing, and states to the folder."""
+
+    def __init__(
+        self,
+        training: Training,
+        folder: Path,
+        log: RunLog,
+        board: TensorBoard,
+        display: Display,
+        deadline: Deadline,
+        listeners: _Listeners,
+    ) -> None:
+        self._training, self._folder, self._display, self._deadline = training, folder, display, deadline
+        self._log, self._board, self._listeners = log, board, listeners
         self._mark = time.monotonic()
         self._began = self._mark - log.seconds
         self._mark_step = training.env_steps
         self._pace = float("nan")
         self._saved_step: int | None = None
+        self._best_steps: dict[int, float] = {}
+        """When the best policies that are written were evaluated, by seed."""
         self.last: dict[str, NDArray[np.floating]] = {}
 
     def rows(self, rows: list[Row]) -> None:
         """Log them, and display an evaluation."""
         self._log.write(rows)
+        self._board.write(rows)
+        self._listeners.write(rows)
         for name in {row.name for row in rows}:
             self.last[name] = np.array([row.value for row in rows if row.name == name])
         if any(row.name == "eval/return" for row in rows):
@@ -115,7 +163,9 @@ class _FolderRecord:
             self._pace = (step - self._mark_step) * len(self._training.config.seeds) / max(now - self._mark, 1e-9)
             self._mark, self._mark_step = now, step
             self._log.write_timing(step, now - self._began, self._pace)
+            self._board.write_speed(step, self._pace)
             self._display.evaluation(self._status())
+            self._listeners.evaluated(self._moment)
 
     def round(self) -> None:
         """Update the display."""
@@ -129,9 +179,34 @@ class _FolderRecord:
             training = self._training
             training.settle()
             # first: if the process is killed in between, a resume writes them again
-            policies.save(self._folder, join(training.actors()), training.config, training.setup, training.view)
+            self._save_policies(self._folder / POLICIES, join(training.actors()))
+            self.save_best()
             state.save(training, self._folder / CHECKPOINT, self._log.offset)
         self._saved_step = self._training.env_steps
+
+    def save_best(self) -> None:
+        """Write the best policies that are not written yet."""
+        best = self._scores()
+        new = {seed: scores for seed, scores in best.items() if self._best_steps.get(seed) != scores["step"]}
+        if self._training.best.actors is not None and new:
+            self._save_policies(self._folder / BEST, self._training.best.actors, new)
+        self._best_steps = {seed: scores["step"] for seed, scores in best.items()}
+
+    def _save_policies(self, folder: Path, actors: Actors, scores: dict[int, dict[str, float]] | None = None) -> None:
+        training = self._training
+        policies.save(folder, actors, training.config, training.setup, training.view, scores)
+
+    def _scores(self) -> dict[int, dict[str, float]]:
+        return {seed: self._training.best.about(run) for run, seed in enumerate(self._training.config.seeds)}
+
+    def _moment(self) -> Moment:
+        training = self._training
+
+        def save(folder: str | Path) -> None:
+            Path(folder).parent.mkdir(parents=True, exist_ok=True)
+            self._save_policies(Path(folder), join(training.actors()))
+
+        return Moment(self._folder, training.env_steps, training.config.seeds, dict(self.last), self._scores(), save)
 
     def _status(self) -> Status:
         mean = lambda name: float(np.mean(self.last.get(name, np.nan)))  # noqa: E731

@@ -22,6 +22,7 @@ from hrac.folder.log import Row
 from hrac.runs import Parts, join
 from hrac.settings import TrainingConfig
 from hrac.training import replay
+from hrac.training.best import Best
 from hrac.training.learn import RunState, accuracy_runs, init_runs, learn_runs
 from hrac.training.memory import TrajectoryMemory
 from hrac.worlds.base import DivergedError, Visited
@@ -64,6 +65,7 @@ class Training:
         self._is_ready: NDArray[np.bool_] = np.zeros(len(config.seeds), bool)
         self._older: list[Actors] | None = None
         """The actors before the learning of the last round, which act next if `training.overlap`."""
+        self.best = Best(len(config.seeds))
         self._sums: dict[str, NDArray[np.float64]] = {}
         """Totals and weights (2, runs) of the metrics since the last evaluation."""
         self._pending: list[tuple[int, list[dict[str, Mean]]]] = []
@@ -162,6 +164,7 @@ class Training:
         sums = {name: both.sum(axis=-1) for name, both in played.items()}
         means = {name: total / weight for name, (total, weight) in sums.items()}
         self._require_finite(means, self.env_steps)
+        self.best.see(means, join(self.actors()), self.env_steps)
         return self._rows(train | means)
 
     def settle(self) -> None:
@@ -209,6 +212,7 @@ class Training:
         arrays |= {f"memory/{name}": array for name, array in self.memory.to_arrays().items()}
         arrays |= {f"sums/{name}": array.copy() for name, array in self._sums.items()}
         arrays |= {f"world/{name}": array for name, array in self.world.snapshot().items()}
+        arrays |= self.best.snapshot()
         return arrays if self._older is None else arrays | checkpoint.flatten(join(self._older), "older")
 
     def restore(self, arrays: checkpoint.Arrays, env_steps: int, path: Path) -> None:
@@ -217,6 +221,7 @@ class Training:
         runs = checkpoint.unflatten(replay.padded(arrays, join(self.runs), "runs"), join(self.runs), "runs", path)
         if any(name.startswith("older") for name in arrays):
             self._older = self._parts.split(checkpoint.unflatten(arrays, join(self.actors()), "older", path))
+        self.best.restore(arrays, join(self.actors()), path)
         self.runs = [jax.device_put(part) for part in self._parts.split(runs)]
         for seed, source in zip(self.config.seeds, self.sources, strict=False):
             source.restore(within(f"source/{seed}/"))

@@ -1,6 +1,5 @@
 """The picture of `hrac pairs`: learned distances from two states on the two sides of a wall, and embeddings as planes (LLE)."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from hrac.errors import MissingExtraError
 from hrac.experiments.pair_sampling import Result, distances
-from hrac.folder import files
 from hrac.scenes.drawing import EDGE, draw_map
 
 NEIGHBOURS = 12
@@ -31,7 +29,7 @@ SIDES = ("o", "^")
 LABEL: dict[str, Any] = {
     "ha": "center",
     "va": "center",
-    "fontsize": 9,
+    "fontsize": "small",
     "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": EDGE, "linewidth": 0.6},
 }
 
@@ -54,16 +52,16 @@ def plane(embedding: NDArray[np.floating]) -> NDArray[np.float64]:
     return (flat - flat.mean(axis=0)) / flat.std(axis=0)
 
 
-def draw(result: Result, path: Path) -> None:
-    """Write the picture: a row for the true distances and a row per source of pairs, all of the first seed."""
+def draw(result: Result, width: float = 11.0) -> Figure:
+    """The picture, so many inches wide: a row for the true distances and a row per source of pairs, all of the first seed."""
     flat = {source: plane(embedding) for source, embedding in result.embeddings.items()}
     rows = 1 + len(flat)
-    figure = Figure(figsize=(11.0, 2.6 * rows + 1.3), layout="constrained")
+    figure = Figure(figsize=(width, width * (0.24 * rows + 0.12)), layout="constrained")
     axes = figure.subplots(rows, 3)
     states, steps = _states(result), result.world.cell_distances
     for column, state in enumerate(states):
         _heat(axes[0, column], result, steps[state] / result.k, steps[state] <= result.k, state)
-        axes[0, column].set_title(f"from s{column + 1}", fontsize=11)
+        axes[0, column].set_title(f"from s{column + 1}", fontsize="medium")
     _key(axes[0, 2], result)
     axes[0, 0].set_ylabel("true distance")
     for row, (source, embedding) in enumerate(result.embeddings.items(), start=1):
@@ -73,8 +71,7 @@ def draw(result: Result, path: Path) -> None:
         _embedding(axes[row, 2], result, flat[source])
         axes[row, 0].set_ylabel(NAMES[source])
     _legends(figure, axes, result)
-    with files.atomic(path) as file:
-        figure.savefig(file, format=path.suffix[1:], dpi=130)
+    return figure
 
 
 def _states(result: Result) -> list[int]:
@@ -121,7 +118,7 @@ def _key(axis: Axes, result: Result) -> None:
     """The map in the colours of the embeddings."""
     steps, norm = _from_first(result)
     _map(axis, result, steps.astype(np.float64), norm, "cividis")
-    axis.set_title("embeddings by LLE, in these colours", fontsize=11)
+    axis.set_title("embeddings by LLE, in these colours", fontsize="medium")
     marks = result.world.layout.marks
     for letter, name in (("A", "A"), ("1", "s1"), ("2", "s2")):
         row, column = marks[letter]
@@ -163,12 +160,12 @@ def _legends(figure: Figure, axes: NDArray[Any], result: Result) -> None:
         shrink=0.9,
         extend="max",
     )
-    bar.set_label("distance; 1 is the threshold: what is nearer is judged adjacent", fontsize=9)
+    bar.set_label("distance; 1 is the threshold: what is nearer is judged adjacent", fontsize="small")
     bar.set_ticks([0.0, 1.0, 2.0, 3.0])
     bar.ax.axvline(1.0, color="white", linewidth=2.5)
     steps = ScalarMappable(_from_first(result)[1], "cividis")
     below = figure.colorbar(steps, ax=axes[:, 2], location="bottom", aspect=22, shrink=0.9)
-    below.set_label("steps from s1", fontsize=9)
+    below.set_label("steps from s1", fontsize="small")
     lines = [
         Line2D([], [], color="white", linewidth=2.2, label=f"judged within k = {result.k} steps"),
         Line2D([], [], color="black", linestyle=":", linewidth=1.8, label="truly within k steps"),
@@ -178,4 +175,4 @@ def _legends(figure: Figure, axes: NDArray[Any], result: Result) -> None:
             for number, marker in enumerate(SIDES, start=1)
         ),
     ]
-    figure.legend(handles=lines, loc="outside lower center", ncols=5, facecolor="#b9bcc6", edgecolor="none", fontsize=9)
+    figure.legend(handles=lines, loc="outside lower center", ncols=5, facecolor="#b9bcc6", edgecolor="none", fontsize="small")

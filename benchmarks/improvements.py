@@ -1,0 +1,140 @@
+"""The tables of "Towards a better agent" in this folder's README: `python benchmarks/improvements.py`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from report import CHOICES, RESULTS, SOLVED, TASKS, at, cell_of, fallen, first_above, last_ten, percent, read, spread
+
+from hrac.experiments import statistics
+
+GRIDS = {
+    "maze": {
+        "plain, eta 20": RESULTS / "maze-methods/hrac",
+        "plain, eta 5": RESULTS / "maze-eta/5",
+        "mean, eta 1": CHOICES / "maze-mean1",
+        "mean, eta 2": CHOICES / "maze-mean2",
+        "mean, eta 2, discount 0.97": CHOICES / "maze-mean2-d97",
+        "mean, eta 2, discount 0.95": CHOICES / "maze-mean2-d95",
+        "mean, eta 2, discount 0.95, layer norms": CHOICES / "maze-mean2-d95-norm",
+    },
+    "key-chest": {
+        "plain, eta 20": RESULTS / "key-chest-methods/hrac",
+        "plain, eta 5": RESULTS / "key-chest-eta/5",
+        "mean, eta 2": CHOICES / "key-chest-mean2",
+        "mean, eta 2, discount 0.97": CHOICES / "key-chest-mean2-d97",
+        "mean, eta 2, discount 0.95": CHOICES / "key-chest-mean2-d95",
+    },
+}
+ANTS = {
+    "ant-maze": {
+        "paper's settings": RESULTS / "ant-maze",
+        "torque of 20": CHOICES / "ant-maze-action-share",
+        "scaled": CHOICES / "ant-maze-scaled",
+        "mean, eta 2, torque of 20": CHOICES / "ant-maze-mean2-action-share",
+        "mean, eta 2, torque of 20, scaled": CHOICES / "ant-maze-mean2-action-share-scaled",
+    },
+    "ant-maze-sparse": {
+        "paper's settings": RESULTS / "ant-maze-sparse",
+        "mean, eta 2": CHOICES / "ant-maze-sparse-mean2",
+        "mean, eta 2, torque of 20": CHOICES / "ant-maze-sparse-mean2-action-share",
+        "torque of 20, unexplored 0.3": CHOICES / "ant-maze-sparse-action-share-unexplored",
+    },
+    "ant-gather": {
+        "paper's settings": RESULTS / "ant-gather",
+        "mean, eta 2, torque of 20": CHOICES / "ant-gather-mean2-action-share",
+    },
+}
+POINTS = {
+    "point-maze-sparse": {
+        "plain, eta 20": CHOICES / "point-maze-sparse",
+        "slope, eta 4": CHOICES / "point-maze-sparse-slope4",
+    },
+    "point-maze": {"plain, eta 20": CHOICES / "point-maze-paper", "slope, eta 4": CHOICES / "point-maze-slope4"},
+}
+HOW = {
+    "eval/fallen": ".0%",
+    "eval/failed_stuck": ".0%",
+    "eval/subgoal_length": ".2f",
+    "eval/window_displacement": ".2f",
+    "eval/subgoal_in_wall": ".0%",
+    "manager/value": ".2f",
+    "train/fallen": ".1%",
+}
+SETTLED = 100_000
+"""Steps after a seed's first evaluation at `SOLVED`."""
+
+
+def falls() -> None:
+    """Evaluations of solved seeds, those at 5.0 and those below: what the same agent does in training at that time."""
+    names = ("eval/return", "train/return", "train/success", "eval/subgoal_miss", "train/subgoal_miss", "manager/value")
+    print("| task | evaluations of solved seeds | how many | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 3))
+    for task, (title, _) in TASKS.items():
+        cells = {name: cell_of(RESULTS / task, name) for name in names}
+        returns = cells["eval/return"]
+        later = returns.steps > statistics.steps_to(returns, SOLVED)[:, None]
+        for words, kept in ("at 5.0 or above", returns.values >= SOLVED), ("below 5.0", returns.values < SOLVED):
+            means = (_where(cells[name], returns.steps, later & kept) for name in names)
+            print(f"| {title} | {words} | {(later & kept).sum()} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+
+
+def _where(cell: statistics.Cell, steps: np.ndarray, kept: np.ndarray) -> float:
+    """The mean of a metric over some of the evaluations, by the steps that both were logged at."""
+    both = np.isin(steps, cell.steps)
+    return float(cell.values[:, np.isin(cell.steps, steps)][kept[:, both]].mean())
+
+
+def after_settling(folder: Path) -> str:
+    """Evaluations below `SOLVED` later than `SETTLED` steps after a seed's first one at it."""
+    cell = cell_of(folder, "eval/return")
+    later = cell.steps > statistics.steps_to(cell, SOLVED)[:, None] + SETTLED
+    return f"{(later & (cell.values < SOLVED)).sum()} of {later.sum()}"
+
+
+def grids() -> None:
+    print("| task | settings | seeds | to step | return, last ten evaluations | worst seed | first mean return > 5.0 ", end="")
+    print("| steps to 5.0, median | below 5.0 after the first at 5.0 | the same, 100,000 steps later |\n|" + "---|" * 10)
+    for task, runs in GRIDS.items():
+        for name, folder in runs.items():
+            cell = cell_of(folder, "eval/return")
+            score, error = last_ten(folder, "eval/return")
+            soon = np.median(statistics.steps_to(cell, SOLVED))
+            print(
+                f"| {TASKS[task][0]} | {name} | {len(cell.values)} | {cell.steps[-1]:,} | {score:.2f} +- {error:.2f} | "
+                f"{cell.values[:, -10:].mean(axis=1).min():.2f} | {first_above(folder, SOLVED)} | {soon:,.0f} | "
+                f"{fallen(folder)} | {after_settling(folder)} |"
+            )
+
+
+def points(runs: Mapping[str, Path]) -> None:
+    """Success every 20,000 steps."""
+    shared = set.intersection(*({*read(folder, "eval/success").steps.tolist()} for folder in runs.values()))
+    print("| step |" + "".join(f" {name} |" for name in runs) + "\n|" + "---|" * (len(runs) + 1))
+    for step in sorted(step for step in shared if step % 20_000 == 0):
+        print(f"| {step:,} | " + " | ".join(percent(at(folder, "eval/success", step)) for folder in runs.values()) + " |")
+
+
+def ants(runs: Mapping[str, Path], metric: str) -> None:
+    """A score by step, then how the last evaluation of each run went."""
+    steps = sorted({step for folder in runs.values() for step in read(folder, metric).steps if step <= 1_000_000} - {50_000})
+    show = percent if metric == "eval/success" else lambda row: f"{row.mean():.2f} ({', '.join(f'{v:.2f}' for v in row)})"
+    print("| step |" + "".join(f" {name} |" for name in runs) + "\n|" + "---|" * (len(runs) + 1))
+    for step in steps:
+        rows = (at(folder, metric, step) for folder in runs.values())
+        print(f"| {step:,} | " + " | ".join("" if row is None else show(row) for row in rows) + " |")
+    print("\n| settings | step | " + " | ".join(HOW) + " |\n|" + "---|" * (len(HOW) + 2))
+    for name, folder in list(runs.items())[1:]:
+        last = int(read(folder, metric).steps[-1])
+        print(f"| {name} | {last:,} | " + " | ".join(spread(at(folder, what, last), form) for what, form in HOW.items()) + " |")
+
+
+if __name__ == "__main__":
+    falls()
+    print()
+    grids()
+    for task, runs in POINTS.items():
+        print(f"\n{task}\n")
+        points(runs)
+    for task, runs in ANTS.items():
+        print(f"\n{task}\n")
+        ants(runs, "eval/return" if task == "ant-gather" else "eval/success")

@@ -1,0 +1,297 @@
+"use strict";
+// The map of an episode on a canvas, in the drawing coordinates of its sketch.
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const GRID = 76; // points of the heat along the longer side
+
+class MapCanvas {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+  }
+
+  // Make room for a map, and clear it.
+  begin(map) {
+    const [left, right, bottom, top] = map.extent;
+    const across = right - left;
+    const along = Math.abs(top - bottom);
+    const width = Math.min(this.canvas.parentElement.clientWidth, 620, (560 * across) / along);
+    const height = (width * along) / across;
+    const ratio = window.devicePixelRatio || 1;
+    Object.assign(this.canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+    Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    Object.assign(this, { map, width, height, unit: width / across });
+    this.context.fillStyle = colour("floor");
+    this.context.fillRect(0, 0, width, height);
+  }
+
+  x(x) {
+    return (x - this.map.extent[0]) * this.unit;
+  }
+
+  y(y) {
+    const [, , bottom, top] = this.map.extent;
+    return ((y - top) / (bottom - top)) * this.height;
+  }
+
+  // Drawing coordinates of a position of goal space.
+  place(position) {
+    const { across } = this.map;
+    return [position[across], position[1 - across]];
+  }
+
+  pixel(position) {
+    const [x, y] = this.place(position);
+    return [this.x(x), this.y(y)];
+  }
+
+  // The first two coordinates of goal space under a pixel.
+  position(pixelX, pixelY) {
+    const [left, , bottom, top] = this.map.extent;
+    const drawn = [left + pixelX / this.unit, top + (pixelY / this.height) * (bottom - top)];
+    const position = [0, 0];
+    position[this.map.across] = drawn[0];
+    position[1 - this.map.across] = drawn[1];
+    return position;
+  }
+
+  // Centres of the cells of the heat: columns, rows, and the first two coordinates of each.
+  static grid(map) {
+    const [left, right, bottom, top] = map.extent;
+    const cell = Math.max(right - left, Math.abs(top - bottom)) / GRID;
+    const columns = Math.max(Math.round((right - left) / cell), 2);
+    const rows = Math.max(Math.round(Math.abs(top - bottom) / cell), 2);
+    const points = [];
+    for (let row = 0; row < rows; row++) {
+      for (let column = 0; column < columns; column++) {
+        const drawn = [left + ((column + 0.5) / columns) * (right - left), top + ((row + 0.5) / rows) * (bottom - top)];
+        const point = [0, 0];
+        point[map.across] = drawn[0];
+        point[1 - map.across] = drawn[1];
+        points.push(point);
+      }
+    }
+    return { columns, rows, points };
+  }
+
+  // Learned distances: coloured up to the threshold, plain beyond it.
+  heat(grid, distances, threshold) {
+    const [near, edge, far] = ["near", "edge", "far"].map((name) => rgb(colour(name)));
+    const image = new ImageData(grid.columns, grid.rows);
+    distances.forEach((distance, i) => {
+      const share = distance / threshold;
+      const shown = share >= 1 ? far : near.map((part, channel) => part + share * (edge[channel] - part));
+      image.data.set([...shown, 255], 4 * i);
+    });
+    const small = document.createElement("canvas");
+    Object.assign(small, { width: grid.columns, height: grid.rows });
+    small.getContext("2d").putImageData(image, 0, 0);
+    this.context.imageSmoothingEnabled = true;
+    this.context.drawImage(small, 0, 0, this.width, this.height);
+  }
+
+  // The line where the distances are the threshold (marching squares).
+  contour(grid, distances, threshold) {
+    const { columns, rows } = grid;
+    const at = (column, row) => distances[row * columns + column] - threshold;
+    const [stepX, stepY] = [this.width / columns, this.height / rows];
+    this.context.beginPath();
+    for (let row = 0; row + 1 < rows; row++) {
+      for (let column = 0; column + 1 < columns; column++) {
+        const corners = [[column, row], [column + 1, row], [column + 1, row + 1], [column, row + 1]];
+        const crossed = [];
+        corners.forEach(([x, y], i) => {
+          const [nextX, nextY] = corners[(i + 1) % 4];
+          const [first, second] = [at(x, y), at(nextX, nextY)];
+          if (first < 0 === second < 0) return;
+          const share = first / (first - second);
+          crossed.push([(x + share * (nextX - x) + 0.5) * stepX, (y + share * (nextY - y) + 0.5) * stepY]);
+        });
+        for (let i = 0; i + 1 < crossed.length; i += 2) {
+          this.context.moveTo(...crossed[i]);
+          this.context.lineTo(...crossed[i + 1]);
+        }
+      }
+    }
+    this.stroke(colour("contour"), 2);
+  }
+
+  // The outline of cells of size 1 that are truly within k steps.
+  region(cells, inside) {
+    const named = new Set(cells.filter((_, i) => inside[i]).map(String));
+    this.context.beginPath();
+    for (const cell of cells) {
+      if (!named.has(String(cell))) continue;
+      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+        if (named.has(String([cell[0] + dx, cell[1] + dy]))) continue;
+        const [side, half] = [[dy / 2, dx / 2], [dx / 2, dy / 2]];
+        this.context.moveTo(...this.pixel([cell[0] + half[0] - side[0], cell[1] + half[1] - side[1]]));
+        this.context.lineTo(...this.pixel([cell[0] + half[0] + side[0], cell[1] + half[1] + side[1]]));
+      }
+    }
+    this.stroke(colour("halo"), 4);
+    this.stroke(colour("truth"), 2, [5, 4]);
+  }
+
+  // Walls, targets and all that a sketch has.
+  scene() {
+    const { context, map } = this;
+    const fill = (boxes, name) => {
+      context.fillStyle = colour(name);
+      for (const [x, y, width, height] of boxes ?? []) {
+        const [left, right] = [this.x(x), this.x(x + width)];
+        const [first, second] = [this.y(y), this.y(y + height)];
+        context.fillRect(left - 0.25, Math.min(first, second) - 0.25, right - left + 0.5, Math.abs(second - first) + 0.5);
+      }
+    };
+    fill(map.chasms, "chasm");
+    for (const [x, y, radius] of map.discs ?? []) {
+      this.disc(this.x(x), this.y(y), radius * this.unit, colour("target-soft"));
+      context.beginPath();
+      context.arc(this.x(x), this.y(y), radius * this.unit, 0, 2 * Math.PI);
+      this.stroke(colour("ink"), 1.5, [4, 3]);
+    }
+    fill(map.walls, "wall-shown");
+    fill(map.blocks, "block");
+    for (const [x, y, dx, dy] of map.arrows ?? []) {
+      fill([[x - 0.5, y - 0.5, 1, 1]], "door");
+      const along = map.extent[2] > map.extent[3] ? dy : -dy; // on the screen
+      this.arrow(this.x(x), this.y(y), dx, along);
+    }
+    for (const [letter, x, y] of map.marks ?? []) {
+      if (letter === "A") continue;
+      this.label(letter, this.x(x), this.y(y), Math.min(Math.max(0.8 * this.unit, 11), 22));
+    }
+    for (const [x, y, kind] of map.things ?? []) {
+      if (kind === "bomb") this.triangle(this.x(x), this.y(y), 6, colour("bomb"), colour("ink"));
+      else this.disc(this.x(x), this.y(y), 5, colour("apple"), colour("ink"));
+    }
+  }
+
+  path(positions) {
+    if (positions.length > 1) {
+      this.context.beginPath();
+      positions.forEach((position, i) => this.context[i ? "lineTo" : "moveTo"](...this.pixel(position)));
+      this.context.lineJoin = "round";
+      this.stroke(colour("halo"), 5);
+      this.stroke(colour("path"), 2.5);
+    }
+    const [x, y] = this.pixel(positions[0]);
+    this.context.beginPath();
+    this.context.rect(x - 4, y - 4, 8, 8);
+    this.context.fillStyle = colour("path");
+    this.context.fill();
+    this.stroke(colour("halo"), 1.5);
+  }
+
+  agent(position) {
+    const [x, y] = this.pixel(position);
+    this.disc(x, y, 8, colour("halo"));
+    this.disc(x, y, 6, colour("agent"));
+  }
+
+  // A past subgoal: a full disc if it was reached, a cross if it was missed.
+  past(target, reached) {
+    const [x, y] = this.pixel(target);
+    if (reached) this.disc(x, y, 4, colour("subgoal"), colour("ink"));
+    else {
+      this.cross(x, y, 4, colour("halo"), 4.5);
+      this.cross(x, y, 4, colour("missed"), 2.2);
+    }
+  }
+
+  outside(target) {
+    const [x, y] = this.pixel(target);
+    return x < 0 || y < 0 || x > this.width || y > this.height;
+  }
+
+  // The present subgoal; one outside of the map is a hollow star at its border.
+  star(target) {
+    const within = (value, most) => Math.min(Math.max(value, 12), most - 12);
+    const [placeX, placeY] = this.pixel(target);
+    const outside = this.outside(target);
+    const [x, y] = outside ? [within(placeX, this.width), within(placeY, this.height)] : [placeX, placeY];
+    this.context.beginPath();
+    for (let i = 0; i < 10; i++) {
+      const [turn, radius] = [Math.PI * (i / 5 - 0.5), i % 2 ? 4.6 : 11];
+      this.context.lineTo(x + radius * Math.cos(turn), y + radius * Math.sin(turn));
+    }
+    this.context.closePath();
+    this.context.fillStyle = colour(outside ? "halo" : "subgoal");
+    this.context.fill();
+    this.stroke(colour(outside ? "missed" : "ink"), outside ? 2 : 1.5);
+  }
+
+  // A line from the agent to its subgoal.
+  aim(position, target) {
+    this.context.beginPath();
+    this.context.moveTo(...this.pixel(position));
+    this.context.lineTo(...this.pixel(target));
+    this.stroke(colour("ink"), 1, [2, 4]);
+  }
+
+  probe(position) {
+    const [x, y] = this.pixel(position);
+    this.context.beginPath();
+    this.context.arc(x, y, 9, 0, 2 * Math.PI);
+    this.stroke(colour("halo"), 4);
+    this.stroke(colour("ink"), 2);
+    this.cross(x, y, 3, colour("ink"), 1.5);
+  }
+
+  disc(x, y, radius, filled, edge) {
+    this.context.beginPath();
+    this.context.arc(x, y, radius, 0, 2 * Math.PI);
+    this.context.fillStyle = filled;
+    this.context.fill();
+    if (edge) this.stroke(edge, 1.2);
+  }
+
+  cross(x, y, size, colour, width) {
+    this.context.beginPath();
+    this.context.moveTo(x - size, y - size);
+    this.context.lineTo(x + size, y + size);
+    this.context.moveTo(x - size, y + size);
+    this.context.lineTo(x + size, y - size);
+    this.stroke(colour, width);
+  }
+
+  triangle(x, y, size, filled, edge) {
+    this.context.beginPath();
+    for (const [dx, dy] of [[0, -1], [0.9, 0.7], [-0.9, 0.7]]) this.context.lineTo(x + dx * size, y + dy * size);
+    this.context.closePath();
+    this.context.fillStyle = filled;
+    this.context.fill();
+    this.stroke(edge, 1.2);
+  }
+
+  arrow(x, y, dx, dy) {
+    const length = 0.35 * this.unit;
+    const [tipX, tipY] = [x + dx * length, y + dy * length];
+    this.context.beginPath();
+    this.context.moveTo(x - dx * length, y - dy * length);
+    this.context.lineTo(tipX, tipY);
+    for (const side of [-1, 1]) {
+      this.context.moveTo(tipX, tipY);
+      this.context.lineTo(tipX - (dx + side * dy) * 0.6 * length, tipY - (dy + side * dx) * 0.6 * length);
+    }
+    this.stroke("#202020", 2);
+  }
+
+  label(text, x, y, size) {
+    Object.assign(this.context, { font: `bold ${size}px system-ui, sans-serif`, textAlign: "center", textBaseline: "middle" });
+    Object.assign(this.context, { strokeStyle: colour("halo"), lineWidth: 3, fillStyle: colour("ink") });
+    this.context.strokeText(text, x, y);
+    this.context.fillText(text, x, y);
+  }
+
+  stroke(style, width, dash = []) {
+    Object.assign(this.context, { strokeStyle: style, lineWidth: width });
+    this.context.setLineDash(dash);
+    this.context.stroke();
+    this.context.setLineDash([]);
+  }
+}
+
+const rgb = (hex) => [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));

@@ -1,0 +1,43 @@
+"""Strips of subgoals: one episode per row, as it goes on from left to right."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from hrac.scenes.drawing import draw_step, legend
+from hrac.scenes.story import Story, tell
+from hrac.training.policies import Policy
+from hrac.view.curves import title_of
+
+COLUMNS = 5
+
+
+def draw(policies: Sequence[Policy], width: float, episode_seed: int = 0) -> Figure:
+    """A row per policy, `width` inches in all: the map, the path so far, the subgoals and the learned distances."""
+    stories = [tell(policy.player, title_of(policy.config.task), episode_seed) for policy in policies]
+    heights = [0.18 * width * min(story.sketches[0].aspect, 2.0) + 0.22 for story in stories]
+    figure = Figure(figsize=(width, sum(heights) + 0.75), layout="constrained")
+    axes = figure.subplots(len(stories), COLUMNS, squeeze=False, height_ratios=heights)
+    entries: dict[str, Any] = {}
+    for row, story in zip(axes, stories, strict=True):
+        strip(row, story)
+        entries |= {str(entry.get_label()): entry for entry in legend(story, _steps(story, COLUMNS))}
+    figure.legend(handles=list(entries.values()), loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def strip(axes: NDArray[Any], story: Story) -> NDArray[Any]:
+    """Draw some proposals of an episode (`hrac.scenes.story.tell`), from the first to the last, into a row of axes."""
+    for axis, step in zip(axes, _steps(story, len(axes)), strict=True):
+        draw_step(axis, story, step)
+        axis.set_title(f"step {step}", pad=2)
+    axes[0].set_ylabel(story.title)
+    return axes
+
+
+def _steps(story: Story, panels: int) -> list[int]:
+    chosen = np.linspace(0, len(story.windows) - 1, panels).round().astype(int)
+    return [story.windows[number].start for number in chosen]

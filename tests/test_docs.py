@@ -1,0 +1,171 @@
+"""The documentation is true: its Python runs, its commands exist, its names are there, and the notebook can be executed."""
+
+import ast
+import importlib
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from unittest import mock
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import tyro
+
+import hrac
+from hrac import cli
+from hrac.cli.figure import FigureOptions
+from hrac.cli.pairs import PairsOptions
+from hrac.cli.play import EvalOptions, PictureOptions
+from hrac.cli.results import CompareOptions, CurvesOptions
+from hrac.cli.tasks import BenchOptions
+from hrac.cli.training import ResumeOptions, TrainOptions, defaults
+from hrac.experiments.tasks import config_for
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("algorithm", "comparing", "environments", "metrics", "theory", "tutorial")),
+]
+"""Pages whose Python is executed from top to bottom."""
+TINY = {
+    "k": 4,
+    "manager__hidden": (8,),
+    "manager__buffer_windows": 200,
+    "manager__start_fraction": 0.2,
+    "manager__batch_size": 8,
+    "controller__hidden": (8,),
+    "adjacency__hidden": (8,),
+    "adjacency__pretrain_env_steps": 200,
+    "adjacency__pretrain_epochs": 1,
+    "training__round_env_steps": 40,
+    "training__eval_every_env_steps": 200,
+    "training__eval_episodes": 2,
+    "training__envs_per_run": 2,
+    "env__time_limit": 20,
+}
+LAYOUT = "#######\n#A...##\n#.....#\n###...#\n#....G#\n#######"
+
+
+def _blocks(page, language):
+    text = page.read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def _small_train(real):
+    """`hrac.train`, but with tiny networks on a small map whatever is asked for, so that programs are compiled once."""
+
+    def train(task="maze", *arguments, **settings):
+        chosen = ("out", "seeds", "callbacks", "loggers")
+        kept = {name: value for name, value in settings.items() if name in chosen}
+        return real("maze", steps=400, env__layout=LAYOUT, display=hrac.Silent(), **(kept | TINY))
+
+    return train
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A place for the files that examples write, where training takes seconds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hrac, "train", _small_train(hrac.train))
+    monkeypatch.setitem(sys.modules, "wandb", mock.MagicMock())
+    return tmp_path
+
+
+def test_the_python_of_the_pages_and_the_notebook_run(small):
+    for folder in ("mine", "a", "b"):
+        hrac.train(out=f"runs/{folder}", seeds=2)
+    for name in RUN:
+        if name == "README.md":
+            shutil.rmtree("runs/mine")  # which it trains
+        _run_page(ROOT / name)
+    titles, names = _run_notebook(ROOT / "examples" / "hrac_in_pictures.ipynb")
+    assert "subgoals from each cell" in titles
+    assert names["outcome"].finished
+
+
+def _run_page(page):
+    """Execute the blocks of a page one after the other."""
+    walk = np.cumsum(np.random.default_rng(0).normal(size=(40, 2)), axis=0)
+    names = {"hrac": hrac, "trajectories": [walk], "here": walk[:1], "there": walk[5:6]}
+    for block in _blocks(page, "python"):
+        exec(compile(block, f"{page.name}: {block[:40]!r}", "exec"), names)
+
+
+def _run_notebook(path):
+    """Execute the cells one after the other. Returns the titles of the axes, and what is defined in the end."""
+    names = {}
+    plt.switch_backend("agg")
+    for number, cell in enumerate(json.loads(path.read_text())["cells"]):
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+    titles = [axis.get_title() for number in plt.get_fignums() for axis in plt.figure(number).axes]
+    plt.close("all")
+    return titles, names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_of_every_page_can_be_read(page):
+    for block in _blocks(page, "python"):
+        ast.parse(block)
+
+
+OPTIONS = {
+    "eval": EvalOptions,
+    "picture": PictureOptions,
+    "compare": CompareOptions,
+    "curves": CurvesOptions,
+    "figure": FigureOptions,
+    "pairs": PairsOptions,
+    "bench": BenchOptions,
+}
+
+
+def _commands(page):
+    """The lines of shell blocks that start with `hrac`, as lists of words."""
+    for block in _blocks(page, "sh"):
+        for line in block.replace("\\\n", " ").replace('"$(cat maze.txt)"', "LAYOUT").splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["hrac"]:
+                yield words[1:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_exist_with_their_options(page):
+    for name, *rest in _commands(page):
+        if name == "train" and "--resume" in rest:
+            tyro.cli(ResumeOptions, args=rest)
+        elif name == "train" and ":" not in rest[0]:
+            method = rest[rest.index("--method") + 1] if "--method" in rest else "hrac"
+            tyro.cli(TrainOptions, args=rest, default=defaults(config_for(rest[0], method)))
+        elif name in OPTIONS:
+            tyro.cli(OPTIONS[name], args=rest)
+        else:
+            assert name in cli.COMMANDS
+
+
+def test_the_functions_that_the_algorithm_is_explained_by_are_there():
+    text = (ROOT / "docs" / "algorithm.md").read_text()
+    names = re.findall(r"`(hrac(?:\.\w+)+)`", text)
+    assert len(names) > 12
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            try:
+                found = importlib.import_module(module)
+            except ImportError:
+                outer, _, kind = module.rpartition(".")
+                found = getattr(importlib.import_module(outer), kind)
+            assert hasattr(found, attribute), name
+
+
+def test_the_reference_has_every_public_name():
+    text = (ROOT / "docs" / "api.md").read_text()
+    assert [name for name in hrac.__all__ if f"::: hrac.{name}\n" not in text] == []
