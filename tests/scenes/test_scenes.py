@@ -80,7 +80,7 @@ def along(length):
 # What happened
 
 
-def told(obs, subgoals, terminated, **changes):
+def told(obs, subgoals, terminated, title="x", **changes):
     """The story of an episode of Maze that is given step by step."""
     obs = np.array(obs, np.float32)
     cfg = config.replace(tasks.config_for("maze"), {"k": 2} | changes)
@@ -92,15 +92,16 @@ def told(obs, subgoals, terminated, **changes):
     episode = Episode(obs[:-1], np.array(subgoals, np.float32), actions, np.full(length, 0.1), obs[1:], ended, alive)
     acted = SimpleNamespace(embedding=None)
     sketches = [Maze().sketch()] * (length + 1)
-    return story.tell(SimpleNamespace(watch=lambda *_: (episode, sketches), setup=setup, actors=acted, task=Maze()), "x")
+    return story.tell(SimpleNamespace(watch=lambda *_: (episode, sketches), setup=setup, actors=acted, task=Maze()), title)
 
 
 def test_a_subgoal_is_reached_in_its_own_window_or_missed():
     obs = [[11, 1], [11, 2], [11, 3], [11, 4], [11, 5], [11, 6]]
-    subgoals = [[11, 2.4], [11, 2.4], [11, 2], [11, 2], [9, 6], [9, 6]][:5]
+    subgoals = [[11, 5], [11, 5], [11, 4.4], [11, 4.4], [9, 6]]  # the first is passed, but too late
     tale = told(obs, subgoals, terminated=True)
-    assert [(window.start, window.end, window.arrived) for window in tale.windows] == [(0, 2, 1), (2, 4, None), (4, 5, None)]
-    np.testing.assert_allclose([window.miss for window in tale.windows], [0.4, 2.0, 2.0], atol=1e-6)
+    windows = [(window.start, window.end, window.arrived) for window in tale.windows]
+    assert windows == [(0, 2, None), (2, 4, 3), (4, 5, None)]
+    np.testing.assert_allclose([window.miss for window in tale.windows], [2.0, 0.4, 2.0], atol=1e-6)
     assert (tale.succeeded, tale.ending, tale.length) == (True, "success after 5 steps", 5)
     assert [tale.window(step).start for step in range(6)] == [0, 0, 2, 2, 4, 4]
 
@@ -125,6 +126,10 @@ def test_a_failure_is_told_in_words():
     assert told(still, [[0, 0]] * 12, False).ending == "no success in 12 steps: stuck"
     away = [[11, 1 + step] for step in range(13)]
     assert told(away, [[0, 0]] * 12, False).ending == "no success in 12 steps: out of time"
+
+
+def test_a_name_cannot_command_a_terminal():
+    assert told([[11, 1], [11, 2]], [[0, 0]], False, title="a\x1b[2J\nb\x07").title == "a [2J b "
 
 
 def test_panels_are_the_first_the_end_and_what_happens_between_them():
@@ -438,7 +443,9 @@ def test_the_commands_make_their_folders_and_say_how_it_went(tmp_path, capsys, m
     assert capsys.readouterr().out == "filmed: ant-gather.gif (success after 4 steps)\n"
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == {"new/ant.png", "ant-gather.gif"}
     assert cli._main(["video", *source, "--text"]) == 0
-    assert capsys.readouterr().out.startswith("ant-gather, hrac, seed 1")
+    shown = capsys.readouterr().out
+    assert shown.startswith("ant-gather, hrac, seed 1")
+    assert text.KEY in shown
 
 
 @pytest.mark.parametrize(

@@ -148,5 +148,6 @@ def _report(outcome: Any) -> int:
     if not outcome.finished:
         print(f"go on with: hrac train --resume {outcome.folder}")
     missing = "" if importlib.util.find_spec("tensorboard") else "   (after pip install 'hrac[tensorboard]')"
-    print(f"next: hrac eval {outcome.folder}   hrac picture {outcome.folder}   tensorboard --logdir {outcome.folder}{missing}")
+    commands = (f"hrac {name} {outcome.folder}" for name in ("eval", "picture", "video"))
+    print(f"next: {'   '.join(commands)}   tensorboard --logdir {outcome.folder}{missing}")
     return 130 if outcome.interrupted and not outcome.finished else 0

@@ -33,7 +33,7 @@ DISTANCES = LinearSegmentedColormap.from_list(
 """Colours of learned distances from 0 to twice the threshold."""
 
 _HALO = [Stroke(linewidth=4.2, foreground="white", alpha=0.85), Normal()]
-_PAST = {"marker": "*", "markeredgecolor": EDGE, "markeredgewidth": 0.7, "markersize": 8, "alpha": 0.55}
+_PAST = {"marker": "*", "markeredgecolor": EDGE, "markeredgewidth": 0.7, "markersize": 8, "alpha": 0.7}
 STYLES: dict[str, dict[str, Any]] = {
     "path": {"color": EDGE, "linewidth": 1.8, "solid_capstyle": "round", "path_effects": _HALO},
     "ahead": {"color": EDGE, "linewidth": 1.3, "linestyle": (0, (1.2, 1.2)), "path_effects": _HALO},

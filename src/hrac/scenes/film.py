@@ -94,8 +94,10 @@ def draw(story: Story, steps: list[int], view: View) -> Iterator[Picture]:
     ]
     axes[0].set_axis_off()
     picture = None if seen is None else axes[0].imshow(seen, interpolation="nearest")
-    figure.text(0.5, 1 - 0.22 / height, story.title, ha="center", va="center", fontsize=12, fontweight="bold", parse_math=False)
-    words = figure.text(0.5, 1 - 0.47 / height, "", ha="center", va="center", fontsize=11)
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "parse_math": False}
+    size = min(12.0, 110 * width / max(len(story.title), 1))  # a long name in small letters
+    figure.text(0.5, 1 - 0.22 / height, story.title, fontsize=size, fontweight="bold", **middle)
+    words = figure.text(0.5, 1 - 0.47 / height, "", fontsize=11, **middle)
     figure.legend(handles=handles, loc="lower center", ncols=2 * columns, fontsize=9, frameon=False, borderaxespad=0.2)
     for step in steps:
         axes[-1].clear()

@@ -113,7 +113,7 @@ def tell(player: Player, title: str, episode_seed: int = 0, look: Callable[[Any]
     phi = setup.space.phi
     succeeded, ending = _ending(episode, setup, player.task.evaluation().ends_on_success)
     return Story(
-        title=title,
+        title="".join(letter if letter.isprintable() else " " for letter in title),  # it may be shown in a terminal
         k=setup.cfg.k,
         positions=np.concatenate([phi(episode.obs), phi(episode.next_obs[-1:])]),
         rewards=np.asarray(episode.reward),

@@ -13,11 +13,11 @@ from hrac.scenes.drawing import verdict
 from hrac.scenes.film import caption
 from hrac.scenes.story import Story
 
-WIDEST = 60
+WIDEST = 40
 """Columns of a map that has no cells of its own."""
 TALLEST = 2.0
 """A character is about twice as high as it is wide."""
-KEY = "o agent   * subgoal   + past subgoal, reached   x past subgoal, missed   : path   # wall"
+KEY = "o agent   * subgoal   + past one, reached   x missed   : path"
 _CLEAR, _HOME = "\x1b[2J", "\x1b[H"
 
 
@@ -38,7 +38,9 @@ def page(story: Story, step: int) -> str:
     """A step: what it is, the map, the verdict on the last subgoal, and the meaning of the characters."""
     past = [window for window in story.windows if window.end <= step]
     last = f"last {verdict(past[-1])}" if past and past[-1].target is not None else ""
-    lines = [story.title, caption(story, step), *draw(story, step), last, KEY]
+    sketch = story.sketches[0]
+    more = ["T target"] * bool(sketch.discs) + ["a apple   b bomb"] * bool(sketch.things)
+    lines = [story.title, caption(story, step), *draw(story, step), last, "   ".join([KEY, *more])]
     return "\n".join(f"{line:<{len(KEY)}}" for line in lines)
 
 

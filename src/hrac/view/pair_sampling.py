@@ -90,8 +90,6 @@ def _grid(result: Result, values: NDArray[Any], empty: Any) -> NDArray[Any]:
 def _map(axis: Axes, result: Result, values: NDArray[np.floating], norm: Normalize, colours: str) -> None:
     axis.imshow(_grid(result, values, np.nan), cmap=colours, norm=norm, interpolation="nearest")
     draw_map(axis, result.world.sketch()._replace(marks=()))
-    axis.set_xticks([])
-    axis.set_yticks([])
 
 
 def _heat(axis: Axes, result: Result, values: NDArray[np.floating], near: NDArray[np.bool_], state: int) -> None:
