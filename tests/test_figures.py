@@ -95,6 +95,14 @@ def test_a_label_has_one_style_in_all_panels_and_one_entry_in_the_legend():
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "b"]
 
 
+@pytest.mark.parametrize("label", ["_old", "a $x_$ b", ""])
+def test_names_are_drawn_letter_by_letter(label, tmp_path):
+    drawn = curves.figure([Panel(label, label or "x", [_curve(label, [[1, 2]])])])
+    figures.save(drawn, tmp_path / "curves.svg")
+    (entry,) = drawn.legends[0].get_texts()
+    assert entry.get_text().strip().replace(r"\$", "$") == label
+
+
 def test_a_figure_of_the_paper_is_made_of_given_runs_in_three_formats(write, tmp_path, capsys):
     folders = [write(f"eta-{eta}", "maze", {0: [1.0, 2.0], 1: [2.0, 3.0]}, manager__eta=eta) for eta in (1.0, 5.0)]
     assert cli._main(["figure", "eta", *map(str, folders), "--out", str(tmp_path / "new")]) == 0

@@ -73,6 +73,16 @@ def title_of(task: str) -> str:
     return "Key-Chest" if task == "key-chest" else task if ":" in task else task.replace("-", " ").title()
 
 
+def plain(name: str) -> str:
+    r"""A name for matplotlib, which draws it letter by letter: no formula, and in a legend also if it begins with "_".
+
+    >>> plain("$x_$"), plain("_old")
+    ('\\$x_\\$', ' _old')
+    """
+    escaped = name.replace("$", r"\$")
+    return escaped if escaped and not escaped.startswith("_") else f" {escaped}"
+
+
 def of_cells(cells: Sequence[Cell], metric: str) -> list[Panel]:
     """A panel per task, in the order of the cells."""
     tasks: dict[str, list[Curve]] = {}
@@ -105,7 +115,7 @@ def figure(
     for axis in axes[len(panels) :]:
         axis.remove()
     _legend(drawn, width)
-    drawn.supxlabel(note(panels), fontsize="small", color=GREY)
+    drawn.supxlabel(plain(note(panels)), fontsize="small", color=GREY)
     return drawn
 
 
@@ -135,9 +145,9 @@ def panel(axis: Axes, what: Panel, *, seeds: bool | None = None, styles: Mapping
     styles = styles or styles_of(curve.label for curve in what.curves)
     for curve in what.curves:
         _draw(axis, curve, styles[curve.label], what.smooth, len(what.curves) <= FEW if seeds is None else seeds)
-    axis.set_title(f"{what.title} ({_seeds(what.curves)})".lstrip())
+    axis.set_title(plain(f"{what.title} ({_seeds(what.curves)})".lstrip()))
     axis.set_xlabel("environment steps")
-    axis.set_ylabel(NAMES.get(what.metric, what.metric))
+    axis.set_ylabel(plain(NAMES.get(what.metric, what.metric)))
     axis.set_xlim(0, what.until)
     low, high = axis.get_ylim()
     axis.set_ylim(min(low, 0.0), 1.04 if what.metric == "eval/success" else high)
@@ -164,7 +174,7 @@ def _draw(axis: Axes, curve: Curve, style: Style, smooth: int, seeds: bool) -> N
     values = np.array([_running_mean(seed, smooth) for seed in curve.values])
     middle, marker = interquartile_mean(values, axis=0), "" if len(curve.steps) > 1 else "."
     look: Any = {"color": style.colour, "linestyle": style.dash}
-    axis.plot(curve.steps, middle, label=curve.label, marker=marker, zorder=3, **look)
+    axis.plot(curve.steps, middle, label=plain(curve.label), marker=marker, zorder=3, **look)
     if (interval := bootstrap([values], interquartile_mean, axis=0, resamples=RESAMPLES)) is not None:
         axis.fill_between(curve.steps, *interval, color=style.colour, alpha=0.18, linewidth=0)
     if seeds and len(values) > 1:
