@@ -199,6 +199,20 @@ def test_a_report_has_the_episodes_of_each_policy(run, tmp_path):
     ]
 
 
+def test_the_best_policies_are_shown_by_all_commands_that_show_episodes(run, tmp_path, capsys):
+    newest, best = (
+        data_of(hrac.report(run, tmp_path / "r.html", episodes=1, best=wanted))["policies"] for wanted in (False, True)
+    )
+    assert [policy["best"] for policy in newest + best] == [None, None, 10_000, 10_000]
+    assert best[0]["embedding"] != newest[0]["embedding"]
+    assert cli._main(["report", str(run), "--best", "--out", str(tmp_path / "again.html")]) == 0
+    assert data_of(tmp_path / "again.html")["policies"][1]["embedding"] == best[1]["embedding"]
+    capsys.readouterr()
+    assert cli._main(["video", str(run), "--best", "--text"]) == 0
+    assert capsys.readouterr().out.startswith("maze, hrac, seed 0, best at step 10,000")
+    assert cli._main(["picture", str(run), "--best", "--out", str(tmp_path / "best.png")]) == 0
+
+
 def test_five_seeds_of_full_size_fit_into_five_megabytes(run, tmp_path):
     steps, sizes = range(0, 1_000_000, 10_000), (2, 128, 128, 128, 32)
     names = [name for metrics in data.SECTIONS.values() for name in metrics]

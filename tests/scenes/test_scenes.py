@@ -442,6 +442,8 @@ def test_the_commands_make_their_folders_and_say_how_it_went(tmp_path, capsys, m
     assert cli._main(["video", *source]) == 0
     assert capsys.readouterr().out == "filmed: ant-gather.gif (success after 4 steps)\n"
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == {"new/ant.png", "ant-gather.gif"}
+    assert cli._main(["picture", "ant-gather"]) == 0  # by its name alone: the same file
+    assert capsys.readouterr().out == "drawn: ant-gather.png (success after 4 steps)\n"
     assert cli._main(["video", *source, "--text"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("ant-gather, hrac, seed 1")

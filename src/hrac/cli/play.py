@@ -49,9 +49,11 @@ def evaluate(arguments: Sequence[str]) -> int:
 @dataclasses.dataclass(frozen=True)
 class _EpisodeOptions:
     run: tyro.conf.Positional[Path]
-    """A run folder or a policy file; with --pretrained, the name of a task."""
+    """A run folder, a policy file, or the name of a task that comes with a policy."""
     pretrained: tyro.conf.FlagCreatePairsOff[bool] = False
     """Use the policy in the package for this task."""
+    best: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Use the policy of the seed's best evaluation in training instead of the newest one."""
     seed: int | None = None
     """The seed whose policy is used (default: the run's first)."""
     episode: int = 0
@@ -62,11 +64,11 @@ class _EpisodeOptions:
         from hrac import api
 
         check_random_seed("--episode", self.episode)
-        return api.load(api.pretrained(str(self.run)) if self.pretrained else self.run, self.seed)
+        return api.load(api.pretrained(str(self.run)) if self.pretrained else self.run, self.seed, best=self.best)
 
     def default(self, name: str) -> Path:
         """A file of this name, in the run folder or that of the policy file; of the task's name, here."""
-        if self.pretrained:
+        if self.pretrained or not self.run.exists():
             return Path(str(self.run)).with_suffix(Path(name).suffix)
         return (self.run if self.run.is_dir() else self.run.parent) / name
 
@@ -78,7 +80,7 @@ class PictureOptions(_EpisodeOptions):
     panels: int = 6
     """How many moments are shown at most: the first, the end, and turns, missed subgoals and rare rewards between them."""
     out: Path | None = None
-    """The picture, .png, .pdf or .svg (default: picture.png in the run folder, or TASK.png here with --pretrained)."""
+    """The picture, .png, .pdf or .svg (default: picture.png in the run folder, or TASK.png here for the name of a task)."""
 
 
 def picture(arguments: Sequence[str]) -> int:
@@ -102,8 +104,8 @@ class VideoOptions(_EpisodeOptions):
     """Film one evaluation episode, for ants with MuJoCo's view beside the map; or play it in the terminal."""
 
     out: Path | None = None
-    """The film, .gif, or .mp4 with the extra `video` (default: video.gif in the run folder, or TASK.gif here with
-    --pretrained)."""
+    """The film, .gif, or .mp4 with the extra `video` (default: video.gif in the run folder, or TASK.gif here for
+    the name of a task)."""
     map_only: tyro.conf.FlagCreatePairsOff[bool] = False
     """Show the map alone, without MuJoCo's view."""
     text: tyro.conf.FlagCreatePairsOff[bool] = False

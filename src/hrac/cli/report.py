@@ -20,6 +20,8 @@ class ReportOptions:
     """The file."""
     episodes: int = 2
     """Evaluation episodes of each policy; 0: none."""
+    best: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Play the policies of the seeds' best evaluations in training instead of the newest ones of run folders."""
 
 
 def report(arguments: Sequence[str]) -> int:
@@ -27,6 +29,6 @@ def report(arguments: Sequence[str]) -> int:
     import hrac
 
     options = tyro.cli(ReportOptions, args=arguments, prog="hrac report")
-    path = hrac.report(options.runs, options.out, labels=options.labels, episodes=options.episodes)
+    path = hrac.report(options.runs, options.out, labels=options.labels, episodes=options.episodes, best=options.best)
     print(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     return 0

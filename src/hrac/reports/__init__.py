@@ -22,11 +22,13 @@ def report(
     *,
     labels: Sequence[str] = (),
     episodes: int = 2,
+    best: bool = False,
 ) -> Path:
     """Write a report of run folders and policy files, and return its path.
 
     It shows what was run, learning curves, subgoals, adjacency, failures, the table of `compare`, where the time went, and
-    `episodes` evaluation episodes of each policy, to play. What is damaged or missing in a folder is said; the rest is shown.
+    `episodes` evaluation episodes of each policy, to play: of run folders the newest, or with `best` those of the best
+    evaluations. What is damaged or missing in a folder is said; the rest is shown.
     Runs of one task and method are shown together, or those of one label.
     """
     sources = [runs] if isinstance(runs, str | Path) else list(runs)
@@ -42,18 +44,18 @@ def report(
     files.refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     found = [reading.read(source) for source in sources]
-    played, notes = _play(found, episodes)
+    played, notes = _play(found, episodes, best)
     files.write_atomic(path, page.page(data.collect(found, played, notes, labels)).encode())
     return path
 
 
-def _play(runs: Sequence[Run], episodes: int) -> tuple[list[dict[str, Any]], list[str]]:
+def _play(runs: Sequence[Run], episodes: int, best: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """Episodes of the policies of all runs, each with the number of its run; and why others have none."""
     played: list[dict[str, Any]] = []
     notes: list[str] = []
     each = max(MOST_POLICIES // max(sum(run.has_policies for run in runs), 1), 1)
     for number, run in enumerate(runs if episodes else ()):
-        loaded, problems = reading.policies(run, each)
+        loaded, problems = reading.policies(run, each, best)
         notes += problems
         for policy in loaded:
             try:

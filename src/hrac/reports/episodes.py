@@ -24,6 +24,7 @@ def play(policy: Policy, episodes: int) -> dict[str, Any]:
     stories = [tell(policy.player, "", seed) for seed in range(episodes)]
     return {
         "seed": policy.seed,
+        "best": policy.scored.get("step"),
         "k": config.k,
         "threshold": config.adjacency.threshold,
         "reach": reach_in_words(config),

@@ -70,8 +70,8 @@ def _about(folder: Path) -> dict[str, Any]:
     return {name: value for name, value in about.items() if name != "config"}
 
 
-def policies(run: Run, most: int) -> tuple[list[Policy], list[str]]:
-    """The policies of a run's first seeds, and why others cannot be loaded."""
+def policies(run: Run, most: int, best: bool = False) -> tuple[list[Policy], list[str]]:
+    """The newest or best policies of a run's first seeds, and why others cannot be loaded."""
     if run.path.is_file():
         return [api.load(run.path)], []
     if run.config is None or not run.has_policies:
@@ -79,7 +79,7 @@ def policies(run: Run, most: int) -> tuple[list[Policy], list[str]]:
     found: list[Policy] = []
     problems: list[str] = []
     for seed in run.config.seeds[:most]:
-        policy = _attempt(lambda seed=seed: api.load(run.path, seed), None, problems)  # type: ignore[misc]
+        policy = _attempt(lambda seed=seed: api.load(run.path, seed, best=best), None, problems)  # type: ignore[misc]
         found += [] if policy is None else [policy]
     return found, problems
 

@@ -209,7 +209,8 @@ class Policy:
     @property
     def title(self) -> str:
         """Its name in pictures."""
-        return f"{self.config.task}, {self.config.method}, seed {self.seed}"
+        best = f", best at step {self.scored['step']:,.0f}" if "step" in self.scored else ""
+        return f"{self.config.task}, {self.config.method}, seed {self.seed}{best}"
 
     def draw(self, path: str | Path, episode: int = 0, panels: int = 6) -> None:
         """Play an episode and write its picture (.png, .pdf or .svg): at most so many panels, chosen by what happens."""

@@ -14,7 +14,8 @@ class Panel {
     this.options.forEach(({ policy, episode }, i) => {
       const total = episode.rewards.reduce((sum, reward) => sum + reward, 0);
       const end = episode.ending.startsWith("return") ? episode.ending : `${episode.ending}, return ${total.toFixed(1)}`;
-      const text = `seed ${policy.seed}, episode ${episode.seed}: ${end}`;
+      const best = policy.best === null ? "" : ` (best at step ${policy.best.toLocaleString("en")})`;
+      const text = `seed ${policy.seed}${best}, episode ${episode.seed}: ${end}`;
       this.select.append(make("option", { value: i }, text));
     });
     this.select.onchange = () => {
