@@ -1,6 +1,7 @@
 """Learning curves and the figures of the paper, from small folders written by hand."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -146,6 +147,10 @@ def test_subgoals_are_drawn_in_strips(tmp_path):
     from hrac.view import strips
 
     policy = hrac.load(hrac.pretrained("ant-maze"))
+    other = SimpleNamespace(config=replace(policy.config, {"method": "hiro"}), title="b")
+    assert strips._titles([policy]) == ["Ant Maze"]
+    assert strips._titles([policy, other]) == ["Ant Maze, hrac", "Ant Maze, hiro"]
+    assert strips._titles([other, other]) == ["b", "b"]
     axes = strips.strip(Figure().subplots(1, 3), tell(policy.player, "Ant Maze"))
     assert axes[0].get_title() == "step 0"
     assert [int(axis.get_title().split()[1]) % policy.config.k for axis in axes] == [0, 0, 0]

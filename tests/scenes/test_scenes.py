@@ -217,6 +217,24 @@ def test_reached_and_missed_subgoals_look_different():
     assert stars == ["white", drawing.SUBGOAL, "white", drawing.SUBGOAL]  # windows 0 to 2, and the present one
 
 
+def test_a_subgoal_outside_of_the_map_is_hollow_and_at_its_edge():
+    """Not where its point is: that would be in another panel."""
+    tale, drawn = made(along(8), target=(25.0, 3.0)), axis()
+    drawing.draw_step(drawn, tale, 8)
+    (star,) = [line for line in drawn.get_lines() if line.get_marker() == "*"]  # past ones are not drawn
+    assert (star.get_color(), *star.get_xydata()[0]) == ("white", 10.0, 3.0)
+    labels = [entry.get_label() for entry in drawing.legend(tale, [0, 8])]
+    assert "subgoal outside of the map" in labels
+    assert not {"subgoal", "past subgoal, missed"} & set(labels)
+
+
+def test_a_legend_has_all_that_is_seen_at_the_last_step_that_is_shown():
+    tale = made(along(8), reached={0, 1, 3})  # of four subgoals the third is missed
+    for steps, seen in (([0, 8], True), ([0, 6], True), ([0, 4], False)):
+        labels = [entry.get_label() for entry in drawing.legend(tale, steps)]
+        assert ("past subgoal, missed" in labels) == seen, steps
+
+
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_hostile_names_are_drawn_as_they_are(suffix, tmp_path):
     tale = made(along(4))._replace(title=HOSTILE)
@@ -233,6 +251,7 @@ def test_an_agent_without_subgoals_and_without_adjacency_is_drawn():
     labels = {label.get_text() for label in figure.legends[0].get_texts()}
     assert labels == {"start", "path so far", "its next 2 steps", "agent"}
     assert film.caption(tale, 2) == "step 2"
+    assert text.page(tale, 2).splitlines()[-1].strip() == "o agent   : path"
 
 
 def test_goals_of_three_dimensions_are_projected(tmp_path):

@@ -91,6 +91,14 @@ class Sketch(NamedTuple):
         (left, least), (right, most) = self.place(self.low).tolist(), self.place(self.high).tolist()
         return (left, right, most, least) if self.downward else (left, right, least, most)
 
+    def nearest(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The point of what is shown that is nearest to a place in drawing coordinates."""
+        return np.clip(place, self.place(self.low), self.place(self.high))
+
+    def shows(self, place: NDArray[np.float64]) -> bool:
+        """Whether a place in drawing coordinates is within what is shown."""
+        return bool((self.nearest(place) == place).all())
+
     @property
     def aspect(self) -> float:
         """Height divided by width of what is shown, within what a page can hold."""

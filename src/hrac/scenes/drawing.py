@@ -1,6 +1,6 @@
 """The one drawing of a map with matplotlib, and of a step of an episode on it: for pictures and films."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "agent": {"marker": "o", "color": AGENT, "markeredgecolor": "white", "markeredgewidth": 1.6, "markersize": 10},
     "start": {"marker": "s", "color": "white", "markeredgecolor": EDGE, "markeredgewidth": 1.4, "markersize": 6},
     "subgoal": {"marker": "*", "color": SUBGOAL, "markeredgecolor": EDGE, "markeredgewidth": 1.0, "markersize": 16},
+    "outside": {"marker": "*", "color": "white", "markeredgecolor": EDGE, "markeredgewidth": 1.4, "markersize": 16},
     "reached": {"color": SUBGOAL} | _PAST,
     "missed": {"color": "white"} | _PAST,
 }
@@ -83,7 +84,7 @@ def draw_heat(axis: Axes, heat: NDArray[np.float64], sketch: Sketch) -> None:
 def draw_step(axis: Axes, story: Story, step: int, ahead: bool = False) -> None:
     """A step of an episode: the map, the learned distances, the path so far, subgoals past and present.
 
-    `ahead` shows too how the agent goes on until the next subgoal.
+    `ahead` shows too how the agent goes on until the next subgoal. A subgoal outside of the map is a hollow star at its edge.
     """
     sketch, window = story.sketches[step], story.window(step)
     heat = story.heat(step)
@@ -94,12 +95,13 @@ def draw_step(axis: Axes, story: Story, step: int, ahead: bool = False) -> None:
     axis.plot(*way[: step + 1].T, **STYLES["path"])
     if ahead:
         axis.plot(*way[step : window.end + 1].T, **STYLES["ahead"])
-    for past in story.windows:
-        if past.end <= step and past is not window and past.target is not None:
+    for past in story.past(step):
+        if past.target is not None and sketch.shows(story.place(past.target)):
             _put(axis, story.place(past.target), "reached" if past.reached else "missed", zorder=1.5)
     _put(axis, way[0], "start")
     if window.target is not None:
-        _put(axis, story.place(window.target), "subgoal")
+        place = story.place(window.target)
+        _put(axis, sketch.nearest(place), "subgoal" if sketch.shows(place) else "outside")
     _put(axis, way[step], "agent")
 
 
@@ -122,19 +124,27 @@ def legend(story: Story, steps: Sequence[int], ahead: bool = False) -> list[Any]
 def _entries(story: Story, steps: Sequence[int], ahead: bool) -> Iterator[Any]:
     def mark(style: str, label: str) -> Line2D:
         line = {} if style in ("path", "ahead") else {"linestyle": ""}
-        shown = {name: value for name, value in STYLES[style].items() if name != "path_effects"}
-        return Line2D([], [], label=label, **(line | shown))
+        look = {name: value for name, value in STYLES[style].items() if name != "path_effects"}
+        return Line2D([], [], label=label, **(line | look))
 
-    past = [window for window in story.windows if window.target is not None and window.end <= max(steps)][:-1]
+    def shown(windows: Iterable[Window]) -> list[tuple[bool, Window]]:
+        """Windows with subgoals, and whether these are on the map."""
+        targets = ((story.place(window.target), window) for window in windows if window.target is not None)
+        return [(story.sketches[0].shows(place), window) for place, window in targets]
+
+    present = {inside for inside, _ in shown(story.window(step) for step in steps)}
+    past = {window.reached for inside, window in shown(story.past(max(steps))) if inside}
     yield mark("start", "start")
     yield mark("path", "path so far")
     if ahead:
         yield mark("ahead", f"its next {story.k} steps")
     yield mark("agent", "agent")
-    if story.windows[0].target is not None:
+    if True in present:
         yield mark("subgoal", "subgoal")
+    if False in present:
+        yield mark("outside", "subgoal outside of the map")
     for style in ("reached", "missed"):
-        if any(window.reached == (style == "reached") for window in past):
+        if (style == "reached") in past:
             yield mark(style, f"past subgoal, {style}")
     if story.embedding is not None:
         label = f"judged within k = {story.k} steps"

@@ -81,6 +81,10 @@ class Story(NamedTuple):
         """The window that a step belongs to; the last one at the end."""
         return self.windows[min(step // self.k, len(self.windows) - 1)]
 
+    def past(self, step: int) -> list[Window]:
+        """The windows before the one that a step belongs to."""
+        return list(self.windows[: min(step // self.k, len(self.windows) - 1)])
+
     def place(self, points: Numbers) -> NDArray[np.float64]:
         """Points of goal space in the drawing coordinates of the map: two of their coordinates."""
         return self.sketches[0].place(points)

@@ -18,6 +18,7 @@ WIDEST = 40
 TALLEST = 2.0
 """A character is about twice as high as it is wide."""
 KEY = "o agent   * subgoal   + past one, reached   x missed   : path"
+KEY_WITHOUT_SUBGOALS = "o agent   : path"
 _CLEAR, _HOME = "\x1b[2J", "\x1b[H"
 
 
@@ -39,8 +40,9 @@ def page(story: Story, step: int) -> str:
     past = [window for window in story.windows if window.end <= step]
     last = f"last {verdict(past[-1])}" if past and past[-1].target is not None else ""
     sketch = story.sketches[0]
+    key = KEY_WITHOUT_SUBGOALS if story.windows[0].target is None else KEY
     more = ["T target"] * bool(sketch.discs) + ["a apple   b bomb"] * bool(sketch.things)
-    lines = [story.title, caption(story, step), *draw(story, step), last, "   ".join([KEY, *more])]
+    lines = [story.title, caption(story, step), *draw(story, step), last, "   ".join([key, *more])]
     return "\n".join(f"{line:<{len(KEY)}}" for line in lines)
 
 
@@ -49,8 +51,8 @@ def draw(story: Story, step: int) -> list[str]:
     sketch, window = story.sketches[step], story.window(step)
     page = _Page(sketch)
     page.put(story.place(story.positions[: step + 1]), ":")
-    for past in story.windows:
-        if past.end <= step and past is not window and past.target is not None:
+    for past in story.past(step):
+        if past.target is not None:
             page.put(story.place(past.target), "+" if past.reached else "x")
     for letter, x, y in sketch.marks:
         if letter != "A":

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from hrac.scenes.drawing import draw_step, legend
 from hrac.scenes.story import Story, tell
 from hrac.training.policies import Policy
-from hrac.view.curves import title_of
+from hrac.view.curves import plain, title_of
 
 COLUMNS = 5
 
 
 def draw(policies: Sequence[Policy], width: float, episode_seed: int = 0) -> Figure:
     """A row per policy, `width` inches in all: the map, the path so far, the subgoals and the learned distances."""
-    stories = [tell(policy.player, title_of(policy.config.task), episode_seed) for policy in policies]
+    stories = [tell(policy.player, title, episode_seed) for policy, title in zip(policies, _titles(policies), strict=True)]
     heights = [0.18 * width * min(story.sketches[0].aspect, 2.0) + 0.22 for story in stories]
     figure = Figure(figsize=(width, sum(heights) + 0.75), layout="constrained")
     axes = figure.subplots(len(stories), COLUMNS, squeeze=False, height_ratios=heights)
@@ -29,12 +29,21 @@ def draw(policies: Sequence[Policy], width: float, episode_seed: int = 0) -> Fig
     return figure
 
 
+def _titles(policies: Sequence[Policy]) -> list[str]:
+    """Tasks; if several policies have the same one, with what differs: the method, or all that is known."""
+    forms = [
+        [title_of(policy.config.task) for policy in policies],
+        [f"{title_of(policy.config.task)}, {policy.config.method}" for policy in policies],
+    ]
+    return next((titles for titles in forms if len(set(titles)) == len(titles)), [policy.title for policy in policies])
+
+
 def strip(axes: NDArray[Any], story: Story) -> NDArray[Any]:
     """Draw some proposals of an episode (`hrac.scenes.story.tell`), from the first to the last, into a row of axes."""
     for axis, step in zip(axes, _steps(story, len(axes)), strict=True):
         draw_step(axis, story, step)
         axis.set_title(f"step {step}", pad=2)
-    axes[0].set_ylabel(story.title)
+    axes[0].set_ylabel(plain(story.title))
     return axes
 
 
