@@ -12,6 +12,7 @@ from hrac.agents.decide import Actors
 from hrac.folder import checkpoint, log
 from hrac.nets import MLP
 from hrac.training.best import Best
+from hrac.training.session import _Listeners
 
 SETTINGS = tiny.TWO_TD3 | {"env__time_limit": 40}
 
@@ -99,6 +100,17 @@ def test_a_callback_stops_a_training_with_a_checkpoint_that_goes_on_exactly(trai
         ours, theirs = (checkpoint.load(folder / name, "policy") for folder in (tmp_path / "run", whole.folder))
         assert ours[1] == theirs[1]
         assert all(np.array_equal(ours[0][key], theirs[0][key]) for key in theirs[0])
+
+
+def test_all_loggers_are_closed_even_if_one_raises():
+    class Broken(Heard):
+        def close(self):
+            raise OSError("no space")
+
+    before, after = Heard(), Heard()
+    with pytest.raises(OSError, match="no space"):
+        _Listeners([], [before, Broken(), after]).close()
+    assert (before.closed, after.closed) == (1, 1)
 
 
 def test_stop_at_waits_for_some_evaluations_in_a_row(trained):

@@ -122,9 +122,10 @@ class _Listeners:
             self.stop |= bool(callback(moment()))
 
     def close(self) -> None:
-        """The training has ended."""
-        for logger in self._loggers:
-            logger.close()
+        """The training has ended. A logger that raises does not keep the others from closing."""
+        with contextlib.ExitStack() as stack:
+            for logger in self._loggers:
+                stack.callback(logger.close)
 
 
 class _FolderRecord:
