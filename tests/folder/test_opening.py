@@ -75,6 +75,7 @@ def test_default_names_are_unique(tmp_path):
     names = []
     for _ in range(3):
         with opening.new(tmp_path / "maze-hrac-1", unique=True) as folder:
+            (folder / "config.json").write_text("{}")  # as of a run that has ended
             names.append(folder.name)
     assert names == ["maze-hrac-1", "maze-hrac-1-2", "maze-hrac-1-3"]
 

@@ -111,8 +111,8 @@ def test_subgoals_are_judged_from_the_position_to_the_subgoal():
     assert judged_adjacent(embedding, right, here, setup).tolist() == [True]
     assert judged_adjacent(embedding, left, here, setup).tolist() == [False]
     embedding, here, right, left = jax.tree.map(jnp.asarray, (embedding, here, right, left))
-    penalty = too_far(embedding, setup)
-    assert (float(penalty(here[0], right[0])), float(penalty(here[0], left[0]))) == pytest.approx((0.0, 3.0))
+    excess = too_far(embedding, setup)  # 0 and 4, with a hinge of 1
+    assert (float(excess(here[0], right[0])), float(excess(here[0], left[0]))) == pytest.approx((-1.0, 3.0), abs=1e-5)
     window = Transition(here, right, jnp.zeros(1), here, jnp.ones(1, bool))
     assert float(non_adjacent_costs(embedding, window, setup)[0]) == 0.0
     assert float(non_adjacent_costs(embedding, window._replace(action=left), setup)[0]) == 3.0

@@ -35,7 +35,8 @@ def new(wanted: Path, unique: bool = False) -> Iterator[Path]:
 
     An error before the first metrics removes everything again, so that the corrected command can use the same folder.
     """
-    _require_no_run(wanted)
+    if not unique:
+        _require_no_run(wanted)
     folder, made = _make(wanted, unique)
     with locked(folder):
         _require_no_run(folder)  # another process may have started a run there
