@@ -99,8 +99,8 @@ def test_values_that_rise_as_steeply_as_the_excess_by_hand():
     """Values rise by 3 and the excess by 0.5 per unit of the subgoal: values are multiplied by 0.5 / 3."""
     critic = MLP((jnp.array([[1.0], [3.0]]),), (jnp.array([100.0]),))  # 100 + the observation + 3 times the subgoal
     half = lambda obs, subgoal: 0.5 * jnp.abs(obs - subgoal)[0] - 1.0  # noqa: E731
-    obs, subgoals = jnp.array([[1.0], [2.0]]), jnp.array([[5.0], [5.0]])
-    np.testing.assert_allclose(td3.balance(critic, obs, subgoals, half), 0.5 / 3.0, rtol=1e-5)
+    obs = jnp.array([[1.0], [2.0]])
+    np.testing.assert_allclose(td3.slopes(_constant(1, 0.0), critic, obs, LINE, half), (3.0, 0.5), rtol=1e-5)
     batch = _windows(2, 0.0, 0.0, 0.0, True)._replace(obs=obs)
     # The actor asks for 5: values 116 and 117, the excess is 0.5 * 4 - 1 = 1 and 0.5 * 3 - 1 = 0.5.
     loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, half, 4.0, value_scale="slope")

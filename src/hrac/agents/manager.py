@@ -116,4 +116,10 @@ def learn(
         manager, last = group(manager, jax.tree.map(lambda leaf: leaf[whole:], drawn))
         metrics = jax.tree.map(jnp.append, metrics, last)
     names = {"penalty": "too_far"}  # how far subgoals leave the k-step region
-    return manager, {f"manager/{names.get(name, name)}": jnp.mean(numbers) for name, numbers in metrics.items()}
+    numbers = {names.get(name, name): jnp.mean(numbers) for name, numbers in metrics.items()}
+    if excess is not None:
+        obs = batches.whole.obs[-1]
+        seen_obs = obs if seen is None else inputs.scale(seen, obs)
+        of_value, of_excess = td3.slopes(manager.actor, manager.critics[0], seen_obs, setup.space, excess)
+        numbers |= {"value_slope": of_value, "distance_slope": of_excess}
+    return manager, {f"manager/{name}": number for name, number in numbers.items()}

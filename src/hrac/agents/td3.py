@@ -156,17 +156,18 @@ def critic_loss(
     return loss, {"critic_loss": loss, "value": jnp.mean(first)}
 
 
-def balance(
-    critic: MLP, obs: Float[Array, "batch obs"], action: Float[Array, "batch action"], excess: Excess
-) -> Float[Array, ""]:
-    """What values are multiplied by so that, on average, they rise as steeply with the action as the excess does."""
+def slopes(
+    actor: MLP, critic: MLP, obs: Float[Array, "batch obs"], actions: Range, excess: Excess
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """How steeply the value and the excess rise with the action where the actor chooses it: mean lengths of gradients."""
 
-    def slopes(obs: Array, action: Array) -> tuple[Array, Array]:
+    def lengths(obs: Array) -> tuple[Array, Array]:
+        action = act(actor, obs, actions)
         by_value, by_excess = jax.grad(value, argnums=2)(critic, obs, action), jax.grad(excess, argnums=1)(obs, action)
         return jnp.linalg.norm(by_value), jnp.linalg.norm(by_excess)
 
-    of_value, of_excess = map(jnp.mean, jax.vmap(slopes)(obs, action))
-    return of_excess / jnp.maximum(of_value, FLAT)
+    of_value, of_excess = map(jnp.mean, jax.vmap(lengths)(obs))
+    return of_value, of_excess
 
 
 def actor_loss(
@@ -182,8 +183,9 @@ def actor_loss(
 ) -> tuple[Float[Array, ""], Metrics]:
     """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output.
 
-    With the `value_scale` "mean" the value is divided by its mean absolute value over the minibatch, with "slope" multiplied by
-    the `balance` of the minibatch. Either number is taken as a constant. The value then weighs the same, whatever the rewards.
+    With the `value_scale` "mean" the value is divided by its mean absolute value over the minibatch, with "slope" it is
+    multiplied so that it rises as steeply as the excess does, by the `slopes` over the minibatch. Either number is taken as a
+    constant. The value then weighs the same, whatever the rewards.
     """
 
     def terms(obs: Array) -> tuple[Array, Array, Array]:
@@ -197,8 +199,8 @@ def actor_loss(
     if value_scale == "mean":
         mean_value = mean_value / jnp.maximum(jax.lax.stop_gradient(jnp.mean(jnp.abs(values))), FLAT)
     elif value_scale == "slope" and with_value and excess is not None:
-        chosen = jax.vmap(lambda obs: act(actor, obs, actions))(batch.obs)
-        mean_value = mean_value * jax.lax.stop_gradient(balance(critic, batch.obs, chosen, excess))
+        of_value, of_excess = jax.lax.stop_gradient(slopes(actor, critic, batch.obs, actions, excess))
+        mean_value = mean_value * of_excess / jnp.maximum(of_value, FLAT)
     metrics = {"saturation": saturated} | ({} if excess is None else {"penalty": penalised})
     loss = -mean_value + penalty_weight * penalised
     if output_penalty > 0:
