@@ -324,12 +324,6 @@ def test_a_penalty_for_subgoals_needs_a_judge():
         replace(config_for("maze", "neg-reward"), {"adjacency.source": "none"})
 
 
-def test_blank_cells_are_for_the_table_alone():
-    message = "adjacency.unexplored must be 0 unless adjacency.source is 'table', got 0.5"
-    with pytest.raises(ConfigError, match=message):
-        replace(Config(), {"adjacency.source": "oracle", "adjacency.unexplored": 0.5})
-
-
 def test_another_learner_begins_with_its_own_defaults():
     config = replace(config_for("ant-maze"), {"controller.learner": "a2c", "controller.entropy_weight": 0.1})
     assert config.controller == A2C(entropy_weight=0.1)

@@ -271,11 +271,6 @@ class AdjacencyConfig:
     delta: Positive = 0.2
     """delta of Eq. 11: other pairs are pushed beyond epsilon + delta."""
 
-    unexplored: Fraction = 0.0
-    """With the source "table": share of the pairs that are not adjacent whose second cell is one beside an explored cell that
-    nobody has entered though there was time to, such as a wall (ours). Where goals have a height, most such cells are above or
-    below explored ones. 0: all pairs are of explored cells (paper)."""
-
     cell_size: Positive = 1.0
     """Edge length of the cells of goal space (paper: 1)."""
 
