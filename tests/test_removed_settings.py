@@ -14,9 +14,12 @@ from hrac.folder import checkpoint
 from test_hostile import TINY
 
 CHOICES = Path(__file__).parents[1] / "benchmarks" / "choices"
-ON = {"adjacency.unexplored": 0.3}
+ON = {"adjacency.unexplored": 0.3, "manager.scale_env_steps": 500_000}
 """What benchmarks were run with."""
-MADE_WITH = {"ant-maze-sparse-action-share-unexplored": "adjacency.unexplored"}
+MADE_WITH = {
+    "ant-maze-sparse-action-share-unexplored": "adjacency.unexplored",
+    "ant-maze-mean2-action-share-scaled": "manager.scale_env_steps",
+}
 
 
 @pytest.fixture(scope="module")

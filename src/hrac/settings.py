@@ -105,9 +105,6 @@ class ManagerConfig:
     multiplied so that it rises as steeply with the subgoal as the learned distance does. With "slope", `eta` is how much
     stronger the adjacency loss pulls than the value, whatever the rewards and the size of the map are (ours)."""
 
-    scale_env_steps: Annotated[int, Field(ge=0, le=10_000_000_000)] = 0
-    """The manager's inputs are scaled to mean 0 and variance 1 by statistics of this many steps (ours). 0: not at all."""
-
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""
 
