@@ -445,8 +445,8 @@ def test_a_field_that_the_task_has_no_use_for_is_refused(task, field, value):
 
 
 @pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather"])
-def test_ants_can_be_penalised_for_a_fall(task):
-    config = replace(config_for(task, "hrac"), {"controller.fallen_penalty": 2.0})
+def test_who_lies_on_its_back_is_known_of_ants(task):
+    config = config_for(task)
     space = make_setup(make_env(config), config).space
     upright, on_the_back = np.zeros(30), np.zeros(30)
     upright[3], on_the_back[4] = 1.0, 1.0
@@ -454,12 +454,9 @@ def test_ants_can_be_penalised_for_a_fall(task):
     assert space.fallen(on_the_back)
 
 
-def test_a_penalty_for_falls_is_refused_where_nobody_can_fall():
-    config = replace(config_for("point-maze", "hrac"), {"controller.fallen_penalty": 2.0})
-    with pytest.raises(ConfigError, match=r"controller\.fallen_penalty must be 0 on point-maze, .*, got 2$"):
-        make_env(config)
-    plain = config_for("point-maze", "hrac")
-    assert make_setup(make_env(plain), plain).space.fallen is None
+def test_points_do_not_fall():
+    config = config_for("point-maze")
+    assert make_setup(make_env(config), config).space.fallen is None
 
 
 def test_the_noise_of_the_ants_is_a_setting():

@@ -14,11 +14,12 @@ from hrac.folder import checkpoint
 from test_hostile import TINY
 
 CHOICES = Path(__file__).parents[1] / "benchmarks" / "choices"
-ON = {"adjacency.unexplored": 0.3, "manager.scale_env_steps": 500_000}
+ON = {"adjacency.unexplored": 0.3, "manager.scale_env_steps": 500_000, "controller.fallen_penalty": 2.0}
 """What benchmarks were run with."""
 MADE_WITH = {
     "ant-maze-sparse-action-share-unexplored": "adjacency.unexplored",
     "ant-maze-mean2-action-share-scaled": "manager.scale_env_steps",
+    "ant-maze-fall-aware": "controller.fallen_penalty",
 }
 
 

@@ -225,7 +225,7 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_
 """How files of older versions are read: the first entry turns version 1 into version 2, and so on. A field that is renamed or
 changes its meaning needs one, otherwise saved runs and policies cannot be loaded. One that is removed is in `REMOVED`."""
 
-REMOVED: dict[str, int | float] = {"adjacency.unexplored": 0.0, "manager.scale_env_steps": 0}
+REMOVED: dict[str, int | float] = {"adjacency.unexplored": 0.0, "manager.scale_env_steps": 0, "controller.fallen_penalty": 0.0}
 """Settings of earlier versions that did not help (docs/departures.md), with the values at which they did nothing."""
 
 

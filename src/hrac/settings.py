@@ -164,10 +164,6 @@ class ControllerSettings:
     reach_measure: Literal["coordinate", "euclidean"] = "coordinate"
     """How that distance is measured: in each coordinate (grid worlds), or in a straight line (ants)."""
 
-    fallen_penalty: NonNegative = 0.0
-    """Subtracted from the intrinsic reward of a step that ends with the agent on its back (ours; only ants can fall). 0: a
-    fall has no cost of its own (paper)."""
-
     hidden: Hidden = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
 

@@ -238,10 +238,6 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
             raise ConfigError(
                 f"manager.{name} must be one number or {coordinates}, one per coordinate of goal space, got {given}"
             )
-    if (penalty := config.controller.fallen_penalty) > 0 and not hasattr(env, "fallen"):
-        raise ConfigError(
-            f"controller.fallen_penalty must be 0 on {config.task}, which cannot tell who has fallen, got {penalty:g}"
-        )
 
 
 def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config:
