@@ -7,7 +7,7 @@ import pytest
 
 from hrac import config
 from hrac.config import Config, ConfigError, field_names, from_dict, parse, replace, to_dict, value_of
-from hrac.experiments.tasks import FAST, config_for, make_env
+from hrac.experiments.tasks import config_for, make_env
 from hrac.settings import A2C
 from hrac.worlds.make import make_setup
 
@@ -399,35 +399,6 @@ def test_the_ants_differ_where_the_paper_says_so(task, reward_scale, ends_with_w
     config = config_for(task, "hrac")
     assert (config.manager.reward_scale, config.controller.ends_with_window) == (reward_scale, ends_with_window)
     assert config.training.round_env_steps <= 500  # acting policies must not be older
-
-
-@pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather"])
-def test_the_fast_preset_is_the_papers_agent_updated_less_often(task):
-    paper, fast = to_dict(config_for(task)), to_dict(config_for(task, preset="fast"))
-    assert (paper.pop("preset"), fast.pop("preset")) == ("paper", "fast")
-    different = {
-        f"{group}.{name}"
-        for group, values in fast.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-        if value != paper[group][name]
-    }
-    assert different == set(FAST)
-    assert fast["controller"]["updates_per_env_step"] < 1
-    updates = fast["controller"]["updates_per_env_step"] * fast["training"]["round_env_steps"]
-    assert updates <= 500  # acting policies must not be more updates behind than the paper's, but for the overlap
-
-
-@pytest.mark.parametrize("task", ["maze", "point-maze"])
-def test_a_preset_that_a_task_has_not_is_refused(task):
-    with pytest.raises(ConfigError, match=f"preset: {task} has no 'fast'. It has: paper"):
-        config_for(task, preset="fast")
-
-
-def test_a_run_from_before_there_were_presets_is_the_papers():
-    tree = to_dict(config_for("ant-maze"))
-    del tree["preset"]
-    assert from_dict(tree) == config_for("ant-maze")
 
 
 def test_a_round_has_a_whole_number_of_manager_updates():

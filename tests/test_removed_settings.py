@@ -11,6 +11,7 @@ from hrac import cli
 from hrac import config as configs
 from hrac.config import REMOVED, Config, ConfigError
 from hrac.folder import checkpoint
+from hrac.folder.reading import read_config
 from test_hostile import TINY
 
 CHOICES = Path(__file__).parents[1] / "benchmarks" / "choices"
@@ -66,6 +67,12 @@ def test_settings_that_did_nothing_are_dropped(run):
     assert len(hrac.evaluate(run, episodes=1)) == 1
     assert hrac.resume(run, steps=520, display=hrac.Silent()).env_steps == 520
     assert not set(configs.field_names(hrac.load(run).config)) & REMOVED.keys()
+
+
+def test_a_preset_was_a_name_for_settings_that_are_there():
+    fast = read_config(CHOICES / "ant-maze-fast")
+    assert (fast.training.envs_per_run, fast.controller.updates_per_env_step) == (100, 0.4)
+    assert configs.from_dict(configs.to_dict(fast) | {"preset": "fast"}) == fast
 
 
 @pytest.mark.parametrize("name", ON)

@@ -36,9 +36,6 @@ class Config:
     method: str = "hrac"
     """A name from `hrac list`."""
 
-    preset: str = "paper"
-    """Which of the task's tables of settings this started from; `hrac list` has their names."""
-
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=SEED_LIMIT)], ...], Field(max_length=MOST_SEEDS)] = (0,)
     """One run per seed, all trained together."""
 
@@ -191,7 +188,7 @@ def field_names(config: Config | None = None) -> list[str]:
     """All dotted field names of a configuration, in order, with those of removed settings that it has.
 
     >>> field_names()[:3]
-    ['task', 'method', 'preset']
+    ['task', 'method', 'seeds']
     """
     config = config or Config()
     present = [
@@ -271,6 +268,7 @@ def _migrated(tree: dict[str, Any]) -> dict[str, Any]:
 def _without_removed(tree: dict[str, Any]) -> dict[str, Any]:
     """The same without the settings of `REMOVED`; those that did something are under `removed`."""
     tree, removed = {name: dict(value) if isinstance(value, dict) else value for name, value in tree.items()}, []
+    tree.pop("preset", None)  # a name for settings that are all in the tree
     for name, off in REMOVED.items():
         group, leaf = name.split(".")
         if isinstance(tree.get(group), dict) and (value := tree[group].pop(leaf, off)) != off:
