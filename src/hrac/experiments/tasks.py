@@ -56,6 +56,7 @@ def _mazes() -> Iterator[Task]:
                 fields,
                 settings | {"manager.reward_scale": 0.1 if row.dense else 1.0} | row.settings,
                 presets,
+                can_fall=agent == "ant",
             )
 
 
@@ -113,6 +114,7 @@ BUILT_IN = (
         ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
         {"paper": {}, "fast": FAST},
+        can_fall=True,
     ),
     Task(
         "ant-maze-sparse",
@@ -121,6 +123,7 @@ BUILT_IN = (
         ("time_limit", "sigma"),
         TWO_TD3,
         {"paper": {}, "fast": FAST},
+        can_fall=True,
     ),
     Task(
         "ant-gather",
@@ -129,6 +132,7 @@ BUILT_IN = (
         ("time_limit", "sigma"),
         TWO_TD3 | {"controller.ends_with_window": True},
         {"paper": {}, "fast": FAST},
+        can_fall=True,
     ),
     *_mazes(),
 )
@@ -251,5 +255,5 @@ def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config
         raise ConfigError(f"preset: {task} has no {preset!r}. It has: {', '.join(row.presets)}")
     names = {"task": task, "method": method, "preset": preset}
     settings = row.settings | row.presets[preset]
-    differences = methods.find(method).settings_for(settings.get("controller.learner", Config().controller.learner))
-    return replace(Config(), names | settings | differences)
+    learner = settings.get("controller.learner", Config().controller.learner)
+    return replace(Config(), names | settings | methods.find(method).settings_for(learner, row.can_fall))
