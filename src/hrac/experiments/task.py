@@ -22,6 +22,8 @@ class Task:
     """Settings in which the task differs from the defaults of `Config`."""
     resolve: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Completes the fields of `EnvConfig` that are set by values that are measured. None: nothing is measured."""
+    can_fall: bool = False
+    """Whether the agent can fall on its back: ants."""
 
     def __repr__(self) -> str:
         return f"Task({self.name}: {self.summary})"

@@ -55,6 +55,7 @@ def _mazes() -> Iterator[Task]:
                 functools.partial(_made, maker, row.fields),
                 fields,
                 settings | {"manager.reward_scale": 0.1 if row.dense else 1.0} | row.settings,
+                can_fall=agent == "ant",
             )
 
 
@@ -111,6 +112,7 @@ BUILT_IN = (
         lambda changes: _ant_maze(**changes),
         ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
+        can_fall=True,
     ),
     Task(
         "ant-maze-sparse",
@@ -118,6 +120,7 @@ BUILT_IN = (
         lambda changes: _ant_maze_sparse(**changes),
         ("time_limit", "sigma"),
         TWO_TD3,
+        can_fall=True,
     ),
     Task(
         "ant-gather",
@@ -125,6 +128,7 @@ BUILT_IN = (
         lambda changes: _ant_gather(**changes),
         ("time_limit", "sigma"),
         TWO_TD3 | {"controller.ends_with_window": True},
+        can_fall=True,
     ),
     *_mazes(),
 )
@@ -238,6 +242,7 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
 
 def config_for(task: str, method: str = "hrac") -> Config:
     """The settings of a method on a task; raises `ConfigError`."""
-    settings, names = find(task).settings, {"task": task, "method": method}
-    differences = methods.find(method).settings_for(settings.get("controller.learner", Config().controller.learner))
-    return replace(Config(), names | settings | differences)
+    row = find(task)
+    learner = row.settings.get("controller.learner", Config().controller.learner)
+    differences = methods.find(method).settings_for(learner, row.can_fall)
+    return replace(Config(), {"task": task, "method": method} | row.settings | differences)
