@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from report import CHOICES, RESULTS, SOLVED, TASKS, at, cell_of, fallen, first_above, last_ten, percent, read, spread
+from report import CHOICES, RESULTS, SOLVED, TITLES, at, cell_of, fallen, first_above, last_ten, percent, read, spread
 
 from hrac.experiments import statistics
 
@@ -17,6 +17,9 @@ GRIDS = {
         "mean, eta 2, discount 0.97": CHOICES / "maze-mean2-d97",
         "mean, eta 2, discount 0.95": CHOICES / "maze-mean2-d95",
         "mean, eta 2, discount 0.95, layer norms": CHOICES / "maze-mean2-d95-norm",
+        "slope, eta 1, discount 0.95, layer norms": CHOICES / "maze-slope1-d95-norm",
+        "slope, eta 4, discount 0.95, layer norms": CHOICES / "maze-slope4-d95-norm",
+        "slope, eta 2, discount 0.95 (`hrac-plus`)": CHOICES / "maze-slope2-d95",
     },
     "key-chest": {
         "plain, eta 20": RESULTS / "key-chest-methods/hrac",
@@ -24,6 +27,9 @@ GRIDS = {
         "mean, eta 2": CHOICES / "key-chest-mean2",
         "mean, eta 2, discount 0.97": CHOICES / "key-chest-mean2-d97",
         "mean, eta 2, discount 0.95": CHOICES / "key-chest-mean2-d95",
+        "slope, eta 1, discount 0.95, layer norms": CHOICES / "key-chest-slope1-d95-norm",
+        "slope, eta 4, discount 0.95, layer norms": CHOICES / "key-chest-slope4-d95-norm",
+        "slope, eta 2, discount 0.95 (`hrac-plus`)": CHOICES / "key-chest-slope2-d95",
     },
 }
 ANTS = {
@@ -33,24 +39,41 @@ ANTS = {
         "scaled": CHOICES / "ant-maze-scaled",
         "mean, eta 2, torque of 20": CHOICES / "ant-maze-mean2-action-share",
         "mean, eta 2, torque of 20, scaled": CHOICES / "ant-maze-mean2-action-share-scaled",
+        "slope, eta 1, torque of 20": CHOICES / "ant-maze-slope1-action-share",
+        "slope, eta 4, torque of 20": CHOICES / "ant-maze-slope4-action-share",
+        "slope, eta 2, torque of 20, scaled": CHOICES / "ant-maze-slope2-action-share-scaled",
     },
     "ant-maze-sparse": {
         "paper's settings": RESULTS / "ant-maze-sparse",
         "mean, eta 2": CHOICES / "ant-maze-sparse-mean2",
         "mean, eta 2, torque of 20": CHOICES / "ant-maze-sparse-mean2-action-share",
         "torque of 20, unexplored 0.3": CHOICES / "ant-maze-sparse-action-share-unexplored",
+        "slope, eta 2, torque of 20, other controller": CHOICES / "ant-maze-sparse-slope2-action-share-controller",
     },
     "ant-gather": {
         "paper's settings": RESULTS / "ant-gather",
         "mean, eta 2, torque of 20": CHOICES / "ant-gather-mean2-action-share",
+        "slope, eta 4, torque of 20, decay 1e-5": CHOICES / "ant-gather-slope4-action-share-decay",
     },
+}
+PLUS = {
+    task: {"`hrac`": RESULTS / task, "`hrac-plus`": RESULTS / "plus" / task}
+    for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
 POINTS = {
     "point-maze-sparse": {
         "plain, eta 20": CHOICES / "point-maze-sparse",
         "slope, eta 4": CHOICES / "point-maze-sparse-slope4",
+        "slope, eta 2": CHOICES / "point-maze-sparse-slope2",
+        "slope, eta 4, decay 1e-5": CHOICES / "point-maze-sparse-slope4-decay",
+        "slope, eta 2, decay 1e-5": CHOICES / "point-maze-sparse-slope2-decay",
+        "slope, eta 1, decay 1e-5": CHOICES / "point-maze-sparse-slope1-decay",
     },
-    "point-maze": {"plain, eta 20": CHOICES / "point-maze-paper", "slope, eta 4": CHOICES / "point-maze-slope4"},
+    "point-maze": {
+        "plain, eta 20": CHOICES / "point-maze-paper",
+        "slope, eta 4": CHOICES / "point-maze-slope4",
+        "slope, eta 1, decay 1e-5": CHOICES / "point-maze-slope1-decay",
+    },
 }
 HOW = {
     "eval/fallen": ".0%",
@@ -61,6 +84,7 @@ HOW = {
     "manager/value": ".2f",
     "train/fallen": ".1%",
 }
+PAPERS_ETA = 20
 SETTLED = 100_000
 """Steps after a seed's first evaluation at `SOLVED`."""
 
@@ -69,7 +93,7 @@ def falls() -> None:
     """Evaluations of solved seeds, those at 5.0 and those below: what the same agent does in training at that time."""
     names = ("eval/return", "train/return", "train/success", "eval/subgoal_miss", "train/subgoal_miss", "manager/value")
     print("| task | evaluations of solved seeds | how many | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 3))
-    for task, (title, _) in TASKS.items():
+    for task, title in TITLES.items():
         cells = {name: cell_of(RESULTS / task, name) for name in names}
         returns = cells["eval/return"]
         later = returns.steps > statistics.steps_to(returns, SOLVED)[:, None]
@@ -100,7 +124,7 @@ def grids() -> None:
             score, error = last_ten(folder, "eval/return")
             soon = np.median(statistics.steps_to(cell, SOLVED))
             print(
-                f"| {TASKS[task][0]} | {name} | {len(cell.values)} | {cell.steps[-1]:,} | {score:.2f} +- {error:.2f} | "
+                f"| {TITLES[task]} | {name} | {len(cell.values)} | {cell.steps[-1]:,} | {score:.2f} +- {error:.2f} | "
                 f"{cell.values[:, -10:].mean(axis=1).min():.2f} | {first_above(folder, SOLVED)} | {soon:,.0f} | "
                 f"{fallen(folder)} | {after_settling(folder)} |"
             )
@@ -112,6 +136,31 @@ def points(runs: Mapping[str, Path]) -> None:
     print("| step |" + "".join(f" {name} |" for name in runs) + "\n|" + "---|" * (len(runs) + 1))
     for step in sorted(step for step in shared if step % 20_000 == 0):
         print(f"| {step:,} | " + " | ".join(percent(at(folder, "eval/success", step)) for folder in runs.values()) + " |")
+
+
+PULLED = {
+    "Point Maze, plain, eta 20": CHOICES / "point-maze-pulls",
+    "Point Maze Sparse, plain, eta 20": CHOICES / "point-maze-sparse-pulls",
+    "Ant Maze, `hrac-plus`": RESULTS / "plus/ant-maze",
+    "Ant Maze Sparse, `hrac-plus`": RESULTS / "plus/ant-maze-sparse",
+    "Ant Gather, `hrac-plus`": RESULTS / "plus/ant-gather",
+    "Maze, `hrac-plus`": CHOICES / "maze-slope2-d95",
+    "Key-Chest, `hrac-plus`": CHOICES / "key-chest-slope2-d95",
+}
+
+
+def pulls() -> None:
+    """How much stronger the adjacency loss would pull than the value with the paper's loss and eta, by the logged slopes."""
+    print("| run | at a fifth of its steps | in the middle | at the end |\n|---|---|---|---|")
+    for name, folder in PULLED.items():
+        value, distance = read(folder, "manager/value_slope"), read(folder, "manager/distance_slope")
+        pull = PAPERS_ETA * distance.values / value.values
+        columns = (pull[:, int(share * (len(value.steps) - 1))] for share in (0.2, 0.5, 1.0))
+        print(
+            f"| {name} | "
+            + " | ".join(f"{np.median(each):,.0f} ({each.min():,.0f} to {each.max():,.0f})" for each in columns)
+            + " |"
+        )
 
 
 def ants(runs: Mapping[str, Path], metric: str) -> None:
@@ -132,9 +181,11 @@ if __name__ == "__main__":
     falls()
     print()
     grids()
+    print()
+    pulls()
     for task, runs in POINTS.items():
         print(f"\n{task}\n")
         points(runs)
-    for task, runs in ANTS.items():
+    for task, runs in (*PLUS.items(), *ANTS.items()):
         print(f"\n{task}\n")
         ants(runs, "eval/return" if task == "ant-gather" else "eval/success")

@@ -397,7 +397,8 @@ def ants() -> None:
                     explored = cells.mean[cells.steps <= step][-1]
                     print(f"| {label} | {step:,} | {task.show(row.mean())} | {each} | {explored:.0f} |")
         print()
-    draw("ants.png", figures.panels_of([RESULTS / task.task for task in ANTS], None, ["HRAC"] * len(ANTS)))
+    folders = [RESULTS / kind / task.task for task in ANTS for kind in (".", "plus")]
+    draw("ants.png", figures.panels_of(folders, None, ["HRAC", "HRAC-plus"] * len(ANTS)))
 
 
 def quiet(every: int = 40_000) -> None:

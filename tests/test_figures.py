@@ -149,7 +149,7 @@ def test_subgoals_are_drawn_in_strips(tmp_path):
     policy = hrac.load(hrac.pretrained("ant-maze"))
     other = SimpleNamespace(config=replace(policy.config, {"method": "hiro"}), title="b")
     assert strips._titles([policy]) == ["Ant Maze"]
-    assert strips._titles([policy, other]) == ["Ant Maze, hrac", "Ant Maze, hiro"]
+    assert strips._titles([policy, other]) == ["Ant Maze, hrac-plus", "Ant Maze, hiro"]
     assert strips._titles([other, other]) == ["b", "b"]
     axes = strips.strip(Figure().subplots(1, 3), tell(policy.player, "Ant Maze"))
     assert axes[0].get_title() == "step 0"
