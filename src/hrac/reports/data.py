@@ -110,7 +110,7 @@ def _compared(
     for labels in (given,) if given else (methods, apart):
         chosen = () if labels is methods else [labels[at] for at in logs]
         try:
-            return compare.compare_logs(list(logs.values()), labels=chosen), labels, refusals
+            return compare.compare(list(logs.values()), labels=chosen), labels, refusals
         except (CompareError, StatisticsError, NoSuchMetricError) as error:
             refusals.append(str(error).removesuffix(f". {HOW_TO_SEPARATE}"))
     return None, given or apart, refusals
