@@ -179,6 +179,15 @@ def test_the_heat_is_drawn_around_the_agent(sketch):
     assert image.origin == "lower"
 
 
+def test_an_outline_goes_around_whole_cells():
+    axis, cells = Figure().add_subplot(), np.zeros((3, 5), bool)
+    cells[1, 1:3] = True
+    drawing.outline(axis, cells)
+    lines = {tuple(map(tuple, line.tolist())) for line in axis.collections[0].get_segments()}
+    sides = {((x, 0.5), (x, 1.5)) for x in (0.5, 2.5)}
+    assert lines == sides | {((x, y), (x + 1, y)) for x in (0.5, 1.5) for y in (0.5, 1.5)}
+
+
 def test_a_map_is_the_same_way_up_as_its_text():
     layout = "#####\n#A.##\n##.##\n#..##\n#####"
     for sketch, beyond in ((Maze(layout.replace("#..##", "#G.##")).sketch(), 0.0), (BlockMaze(layout=layout).sketch(), 0.5)):

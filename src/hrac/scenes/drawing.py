@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
+from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch, Rectangle
@@ -69,6 +69,13 @@ def draw_map(axis: Axes, sketch: Sketch) -> None:
     axis.set(xlim=sketch.extent[:2], ylim=sketch.extent[2:], aspect="equal", xticks=[], yticks=[])
     axis.set_facecolor(rgba(palette.FLOOR))
     axis.spines[:].set_color(rgba(palette.CHASM))
+
+
+def outline(axis: Axes, cells: NDArray[np.bool_], colour: str = "white", style: str = "-", width: float = 1.8) -> None:
+    """Lines around those cells of a grid (rows, columns) that are true, along their borders."""
+    below = [[(c - 0.5, r + 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[1:] != cells[:-1])]
+    right = [[(c + 0.5, r - 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[:, 1:] != cells[:, :-1])]
+    axis.add_collection(LineCollection(below + right, colors=colour, linestyles=style, linewidths=width, zorder=3))
 
 
 def draw_heat(axis: Axes, heat: NDArray[np.float64], sketch: Sketch) -> None:
