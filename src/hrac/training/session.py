@@ -56,7 +56,8 @@ def train(
 
     With `minutes`, it stops with a checkpoint before they are over, as estimated from the rounds and saves so far. `begun` is
     called once the training can start: if there is a checkpoint, it has been read and fits. Each callback is called after each
-    evaluation and may stop the training; loggers receive what is written to `metrics.csv`.
+    evaluation and may stop the training; loggers receive what is written to `metrics.csv`. If one of them raises, the training
+    stops with a checkpoint and the error is raised again.
     """
     if resume:
         _require_checkpoint(folder, config)
@@ -74,13 +75,8 @@ def train(
         board = TensorBoard(folder, to_dict(config), None if fresh else training.env_steps)
         with contextlib.closing(log), _naming_the_checkpoint(folder):
             record = _FolderRecord(training, folder, log, board, display, deadline, listeners)
-            if fresh and training.sources:
-                walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
-                display.say(f"{walk}first adjacency network ...")
-            if fresh:
-                display.say(_when_learning_starts(config))
-            if not (fresh or training.world.exact):
-                display.say("new episodes begin: the state of this environment cannot be saved")
+            for line in _first_words(training, fresh):
+                display.say(line)
             try:
                 loop.train(training, record, deadline, fresh)
                 record.save_best()
@@ -88,12 +84,30 @@ def train(
                 if training.env_steps == 0:
                     raise
                 record.save()
-                saved = f"what was learned up to step {training.env_steps:,} is saved: hrac train --resume {folder}"
-                raise EnvironmentFailedError(f"{error}; {saved}") from error
+                raise EnvironmentFailedError(f"{error}; {_saved(training, folder)}") from error
             except StoppedError:  # there is nothing to save in pre-training: a resumed run starts again
                 return Ended(folder, 0, False, True, {})
+            if listeners.error is not None:
+                listeners.error.add_note(_saved(training, folder))
+                raise listeners.error
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
             return Ended(folder, training.env_steps, training.ended, interrupted(), last)
+
+
+def _first_words(training: Training, fresh: bool) -> Iterator[str]:
+    """What a user should know before a training starts or goes on."""
+    config = training.config
+    if fresh:
+        if training.sources:
+            walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
+            yield f"{walk}first adjacency network ..."
+        yield _when_learning_starts(config)
+    elif not training.world.exact:
+        yield "new episodes begin: the state of this environment cannot be saved"
+
+
+def _saved(training: Training, folder: Path) -> str:
+    return f"what was learned up to step {training.env_steps:,} is saved: hrac train --resume {folder}"
 
 
 def _when_learning_starts(config: Config) -> str:
@@ -104,22 +118,38 @@ def _when_learning_starts(config: Config) -> str:
 
 
 class _Listeners:
-    """The callbacks and loggers of a user."""
+    """The callbacks and loggers of a user. One that raises stops the training, as a signal does."""
 
     def __init__(self, callbacks: Sequence[Callback], loggers: Sequence[Logger]) -> None:
         self._callbacks, self._loggers = callbacks, loggers
-        self.stop = False
-        """Whether a callback asked to stop."""
+        self._asked = False
+        self.error: Exception | None = None
+        """The first that one of them raised."""
+
+    @property
+    def stop(self) -> bool:
+        """Whether a callback asked to stop, or one of them raised."""
+        return self._asked or self.error is not None
 
     def write(self, rows: Sequence[Row]) -> None:
         """Tell the loggers."""
         for logger in self._loggers:
-            logger.write(rows)
+            with self._keeping_errors():
+                logger.write(rows)
 
     def evaluated(self, moment: Callable[[], Moment]) -> None:
         """Tell the callbacks."""
         for callback in self._callbacks:
-            self.stop |= bool(callback(moment()))
+            with self._keeping_errors():
+                self._asked |= bool(callback(moment()))
+
+    @contextlib.contextmanager
+    def _keeping_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self.error is None:
+                self.error = error
 
     def close(self) -> None:
         """The training has ended. A logger that raises does not keep the others from closing."""
