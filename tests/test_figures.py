@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import hrac
 from hrac import cli
 from hrac.config import replace, to_dict
 from hrac.experiments.published import Level
@@ -88,6 +89,14 @@ def test_levels_are_for_the_maps_of_the_paper(write):
     assert figures.panels_of([plain, own])[0].level is None
 
 
+def test_the_command_draws_the_metric_that_python_does(write, tmp_path):
+    folders = [write("a", "ant-gather", {0: [1.0, 2.0]}), write("b", "point-maze", {0: [0.0, 0.5]}, "eval/success")]
+    assert cli._main(["curves", *map(str, folders), "--out", str(tmp_path / "x.svg")]) == 0
+    drawn = (tmp_path / "x.svg").read_text()
+    for axis in hrac.plot(*folders).axes:
+        assert f"<!-- {axis.get_ylabel()} -->" in drawn
+
+
 def test_a_label_has_one_style_in_all_panels_and_one_entry_in_the_legend():
     panels = [Panel("A", "x", [_curve("a", [[1]]), _curve("b", [[1]])]), Panel("B", "x", [_curve("b", [[2]])])]
     drawn = curves.figure(panels)
@@ -142,7 +151,6 @@ def test_the_figures_are_listed_and_what_is_missing_is_said(tmp_path, capsys):
 
 
 def test_subgoals_are_drawn_in_strips(tmp_path):
-    import hrac
     from hrac.scenes.story import tell
     from hrac.view import strips
 
