@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 import hrac
 from hrac.adjacency import network
+from hrac.view.colours import COLOURS, METHODS, ON_DARK
 from reports.browser import CHROMIUM, started
 from reports.report_runs import renamed, with_policies, written
 
@@ -105,6 +106,9 @@ def test_it_opens_from_disk_without_errors_or_requests_and_fits(browser, report,
         assert page.locator(".js-plotly-plot").count() == 7
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("document.documentElement.dataset.theme") == scheme
+        ten = ON_DARK if scheme == "dark" else COLOURS
+        swatches = page.locator(".swatch").evaluate_all("all => all.map((one) => one.style.borderTopColor)")
+        assert swatches == [f"rgb{tuple(bytes.fromhex(ten[METHODS.index(name)][1:]))}" for name in ("hrac", "no-adj")]
         page.screenshot(path=tmp_path / "page.png", full_page=True)
         assert page.evaluate(LOW_CONTRAST) == []
 
