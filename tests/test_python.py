@@ -134,6 +134,13 @@ def test_all_loggers_are_closed_even_if_one_raises():
     assert (before.closed, after.closed) == (1, 1)
 
 
+def test_a_mean_is_over_the_seeds_that_have_a_metric(trained):
+    metrics = {"x": np.array([1.0, np.nan, 2.0]), "y": np.array([np.nan] * 3)}
+    moment = hrac.Moment(trained[0].folder, 0, (0, 1, 2), metrics, {}, print)
+    assert moment.mean("x") == 1.5
+    assert np.isnan([moment.mean("y"), moment.mean("z")]).all()
+
+
 def test_stop_at_waits_for_some_evaluations_in_a_row(trained):
     _, heard = trained
     moment = heard.moments[0]

@@ -22,7 +22,7 @@ from hrac.folder.progress import Display, Status
 from hrac.folder.tensorboard import TensorBoard
 from hrac.runs import join
 from hrac.training import loop, policies, state
-from hrac.training.callbacks import Callback, Moment
+from hrac.training.callbacks import Callback, Moment, mean_of_seeds
 from hrac.training.state import Training
 from hrac.training.stop import Deadline, StoppedError, interruptible
 from hrac.worlds.base import DivergedError
@@ -38,7 +38,7 @@ class Ended(NamedTuple):
     interrupted: bool
     """Whether it stopped because it was asked to (Ctrl-C or another signal), not because its minutes were over."""
     last: dict[str, NDArray[np.floating]]
-    """The last evaluation: a value per seed, by metric."""
+    """The last evaluation: a value per seed, by metric; NaN where a seed has none."""
 
 
 def train(
@@ -187,8 +187,7 @@ class _FolderRecord:
         self._log.write(rows)
         self._board.write(rows)
         self._listeners.write(rows)
-        for name in {row.name for row in rows}:
-            self.last[name] = np.array([row.value for row in rows if row.name == name])
+        self.last |= by_seed(rows, self._training.config.seeds)
         if any(row.name == "eval/return" for row in rows):
             now, step = time.monotonic(), self._training.env_steps
             self._pace = (step - self._mark_step) * len(self._training.config.seeds) / max(now - self._mark, 1e-9)
@@ -240,9 +239,22 @@ class _FolderRecord:
         return Moment(self._folder, training.env_steps, training.config.seeds, dict(self.last), self._scores(), save)
 
     def _status(self) -> Status:
-        mean = lambda name: float(np.mean(self.last.get(name, np.nan)))  # noqa: E731
-        step = self._training.env_steps
-        return Status(step, self._pace, mean("eval/return"), mean("eval/success"), mean("adjacency/accuracy"))
+        return_, success, accuracy = (
+            mean_of_seeds(self.last, name) for name in ("eval/return", "eval/success", "adjacency/accuracy")
+        )
+        return Status(self._training.env_steps, self._pace, return_, success, accuracy)
+
+
+def by_seed(rows: Sequence[Row], seeds: Sequence[int]) -> dict[str, NDArray[np.float64]]:
+    """The numbers of one step by metric: a value for each of the seeds, NaN where one has none.
+
+    >>> by_seed([Row(3, 100, "x", 1.5), Row(7, 100, "y", 2.5), Row(7, 100, "x", 0.5)], (3, 7))
+    {'x': array([1.5, 0.5]), 'y': array([nan, 2.5])}
+    """
+    values = {name: np.full(len(seeds), np.nan) for name in dict.fromkeys(row.name for row in rows)}
+    for row in rows:
+        values[row.name][seeds.index(row.seed)] = row.value
+    return values
 
 
 @contextlib.contextmanager
