@@ -205,6 +205,16 @@ def test_the_player_is_driven_by_keys(browser, report):
         assert page.locator("#play").inner_text() == "Play"
 
 
+def test_the_player_goes_from_subgoal_to_subgoal_of_all_panels(browser, tmp_path):
+    folders = [with_policies(tmp_path / str(k), rows(1), seeds=1, k=k) for k in (10, 4)]
+    with Seen(browser, hrac.report(folders, tmp_path / "report.html", episodes=1)) as page:
+        page.locator("#scrub").focus()
+        for keys, steps in (("PageDown", (4, 8, 10, 12, 16, 20)), ("PageUp", (16, 12, 10, 8, 4, 0))):
+            for step in steps:
+                page.keyboard.press(keys)
+                assert at(page)[0] == step
+
+
 def test_a_point_of_the_map_tells_both_distances(browser, report, folders):
     policy = hrac.load(folders[0], 0)
     episode, _ = policy.player.watch(0)
