@@ -116,6 +116,14 @@ def _put(axis: Axes, place: NDArray[np.float64], style: str, zorder: float = 4.0
     axis.plot(*place, linestyle="", clip_on=False, zorder=zorder, **STYLES[style])
 
 
+def title_pad(story: Story, steps: Sequence[int], pad: float) -> float:
+    """Points between panels and their titles: `pad`, or more if the star of a subgoal above the map would cover a letter."""
+    targets = ((step, story.window(step).target) for step in steps)
+    places = [(story.sketches[step], story.place(target)) for step, target in targets if target is not None]
+    top = any(sketch.nearest(place)[1] == sketch.extent[3] for sketch, place in places)
+    return STYLES["outside"]["markersize"] / 2 + 5.0 if top else pad  # letters go below the line that they stand on
+
+
 def verdict(window: Window) -> str:
     """Whether a subgoal was reached, in words."""
     if window.target is None:
