@@ -412,7 +412,7 @@ def quiet(every: int = 40_000) -> None:
 
 
 def fast(folder: Path) -> None:
-    """Success on Ant Maze with a preset for speed, and when: in no table with the paper's settings."""
+    """Success on Ant Maze with settings for speed, and when: in no table with the paper's settings."""
     success = read(folder, "eval/success")
     seconds = {int(step): float(at) for step, at, _ in (row.split(",") for row in (folder / TIMING).read_text().split()[1:])}
     shown = [(step, value) for step, value in zip(success.steps, success.mean, strict=True) if step >= ANTS[0].table_from]

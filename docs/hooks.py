@@ -61,9 +61,9 @@ def filled(markdown):
 def _tasks():
     from hrac.experiments.tasks import TASKS
 
-    yield from ("| name | what it is | presets |", "|---|---|---|")
+    yield from ("| name | what it is |", "|---|---|")
     for name, task in TASKS.items():
-        yield f"| `{name}` | {task.summary} | {', '.join(task.presets)} |"
+        yield f"| `{name}` | {task.summary} |"
 
 
 def _methods():

@@ -64,11 +64,9 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
     [
         (["train", "labyrinth"], "task: there is no 'labyrinth'. Tasks are: maze, key-chest"),
         (["train", "maze", "--method", "ppo"], "method: there is no 'ppo'. Methods are: hrac"),
-        (["train", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
-        (["train", "ant-maze", "--preset=slow"], "preset: ant-maze has no 'slow'. It has: paper, fast"),
-        (["train", "--preset", "fast"], "name a task first: maze, key-chest"),
+        (["train", "--method", "hrac"], "name a task first: maze, key-chest"),
         (
-            ["train", "--resume", "nowhere", "--preset", "fast"],
+            ["train", "--resume", "nowhere", "--method", "hrac"],
             "--resume goes with --steps, --minutes and learning rates",
         ),
         (["train", "--seeds", "2", "key-chest"], "name a task first: maze, key-chest"),
@@ -107,7 +105,6 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["--tyro-print-completion"], "--tyro-print-completion must be followed by bash or zsh"),
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
-        (["bench", "maze", "--preset", "fast"], "preset: maze has no 'fast'. It has: paper"),
         (["bench", "maze", "--env.sigma", "0.1"], "env.sigma: maze has no use for it"),
         (["bench", "maze", "--env-threads", "2"], "training.env_threads must be None on maze"),
     ],
@@ -153,8 +150,6 @@ def test_list_names_all_tasks_and_methods(capsys):
     assert cli._main(["list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in ("maze", "key-chest", "hrac"))
-    assert out.count("presets: paper, fast\n") == 13  # the ants
-    assert out.count("presets: paper\n") == 13
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
@@ -171,7 +166,7 @@ def test_the_tab_key_completes_commands_tasks_and_options(tmp_path, capsys):
             ["hrac", "train", "ant-maze", "--controller.tar"],
             {"--controller.target-noise-sigma", "--controller.target-noise-clip"},
         ),
-        (["hrac", "bench", "point-maze", "--pre"], {"--preset"}),
+        (["hrac", "bench", "point-maze", "--rou"], {"--rounds"}),
         (["hrac", "sweep", "eta", "--engine", ""], {"local", "ray"}),
     ):
         position = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
@@ -276,9 +271,9 @@ def test_short_options_stand_for_their_long_forms(monkeypatch):
     assert config.training.total_env_steps == 60_000
 
 
-@pytest.mark.parametrize("arguments", [["ant-maze", "--preset", "fast"], ["ant-maze", "--preset=fast"]])
-def test_a_preset_sets_the_defaults_and_options_change_them(arguments, monkeypatch):
+@pytest.mark.parametrize("arguments", [["ant-maze", "--method", "hiro"], ["ant-maze", "--method=hiro"]])
+def test_a_method_sets_the_defaults_and_options_change_them(arguments, monkeypatch):
     seen = []
     monkeypatch.setattr(api, "run", lambda config, out, minutes: seen.append(config) or Outcome(out, 0, True, False, {}))
     assert cli.train([*arguments, "--controller.batch-size", "64", "--out", "runs/x"]) == 0
-    assert seen == [replace(config_for("ant-maze", preset="fast"), {"controller.batch_size": 64})]
+    assert seen == [replace(config_for("ant-maze", "hiro"), {"controller.batch_size": 64})]

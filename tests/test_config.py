@@ -7,7 +7,7 @@ import pytest
 
 from hrac import config
 from hrac.config import Config, ConfigError, field_names, from_dict, parse, replace, to_dict, value_of
-from hrac.experiments.tasks import FAST, config_for, make_env
+from hrac.experiments.tasks import config_for, make_env
 from hrac.settings import A2C
 from hrac.worlds.make import make_setup
 
@@ -324,12 +324,6 @@ def test_a_penalty_for_subgoals_needs_a_judge():
         replace(config_for("maze", "neg-reward"), {"adjacency.source": "none"})
 
 
-def test_blank_cells_are_for_the_table_alone():
-    message = "adjacency.unexplored must be 0 unless adjacency.source is 'table', got 0.5"
-    with pytest.raises(ConfigError, match=message):
-        replace(Config(), {"adjacency.source": "oracle", "adjacency.unexplored": 0.5})
-
-
 def test_another_learner_begins_with_its_own_defaults():
     config = replace(config_for("ant-maze"), {"controller.learner": "a2c", "controller.entropy_weight": 0.1})
     assert config.controller == A2C(entropy_weight=0.1)
@@ -407,35 +401,6 @@ def test_the_ants_differ_where_the_paper_says_so(task, reward_scale, ends_with_w
     assert config.training.round_env_steps <= 500  # acting policies must not be older
 
 
-@pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather"])
-def test_the_fast_preset_is_the_papers_agent_updated_less_often(task):
-    paper, fast = to_dict(config_for(task)), to_dict(config_for(task, preset="fast"))
-    assert (paper.pop("preset"), fast.pop("preset")) == ("paper", "fast")
-    different = {
-        f"{group}.{name}"
-        for group, values in fast.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-        if value != paper[group][name]
-    }
-    assert different == set(FAST)
-    assert fast["controller"]["updates_per_env_step"] < 1
-    updates = fast["controller"]["updates_per_env_step"] * fast["training"]["round_env_steps"]
-    assert updates <= 500  # acting policies must not be more updates behind than the paper's, but for the overlap
-
-
-@pytest.mark.parametrize("task", ["maze", "point-maze"])
-def test_a_preset_that_a_task_has_not_is_refused(task):
-    with pytest.raises(ConfigError, match=f"preset: {task} has no 'fast'. It has: paper"):
-        config_for(task, preset="fast")
-
-
-def test_a_run_from_before_there_were_presets_is_the_papers():
-    tree = to_dict(config_for("ant-maze"))
-    del tree["preset"]
-    assert from_dict(tree) == config_for("ant-maze")
-
-
 def test_a_round_has_a_whole_number_of_manager_updates():
     message = "controller.updates_per_env_step must be such that a round of 400 steps has a whole number of manager updates"
     with pytest.raises(ConfigError, match=message):
@@ -451,8 +416,8 @@ def test_a_field_that_the_task_has_no_use_for_is_refused(task, field, value):
 
 
 @pytest.mark.parametrize("task", ["ant-maze", "ant-maze-sparse", "ant-gather"])
-def test_ants_can_be_penalised_for_a_fall(task):
-    config = replace(config_for(task, "hrac"), {"controller.fallen_penalty": 2.0})
+def test_who_lies_on_its_back_is_known_of_ants(task):
+    config = config_for(task)
     space = make_setup(make_env(config), config).space
     upright, on_the_back = np.zeros(30), np.zeros(30)
     upright[3], on_the_back[4] = 1.0, 1.0
@@ -460,12 +425,9 @@ def test_ants_can_be_penalised_for_a_fall(task):
     assert space.fallen(on_the_back)
 
 
-def test_a_penalty_for_falls_is_refused_where_nobody_can_fall():
-    config = replace(config_for("point-maze", "hrac"), {"controller.fallen_penalty": 2.0})
-    with pytest.raises(ConfigError, match=r"controller\.fallen_penalty must be 0 on point-maze, .*, got 2$"):
-        make_env(config)
-    plain = config_for("point-maze", "hrac")
-    assert make_setup(make_env(plain), plain).space.fallen is None
+def test_points_do_not_fall():
+    config = config_for("point-maze")
+    assert make_setup(make_env(config), config).space.fallen is None
 
 
 def test_the_noise_of_the_ants_is_a_setting():

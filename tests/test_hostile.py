@@ -121,7 +121,6 @@ def test_a_picture_is_not_drawn_through_a_link(run, tmp_path, capsys):
         lambda arrays, facts: (arrays, facts | {"seed": 10**30}),
         lambda arrays, facts: (arrays, facts | {"config": facts["config"] | {"method": "magic"}}),
         lambda arrays, facts: (arrays, facts | {"config": facts["config"] | {"task": "magic"}}),
-        lambda arrays, facts: (arrays, facts | {"config": facts["config"] | {"preset": "magic"}}),
         lambda arrays, facts: (arrays, facts | {"config": facts["config"] | {"config_version": 99}}),
         lambda arrays, facts: (arrays, facts | {"config": facts["config"] | {"seeds": list(range(1_000_000))}}),
         lambda arrays, facts: ({}, facts),

@@ -211,5 +211,5 @@ def test_things_say_what_they_are(trained):
     assert repr(outcome).endswith(f"in {outcome.folder})")
     assert repr(hrac.evaluate(outcome.folder, 2, seed=0)[0]).startswith("Evaluation(point-maze, hrac, seed 0: return -")
     task = hrac.experiments.tasks.find("maze")
-    assert repr(task) == f"Task(maze: {task.summary}; presets paper)"
+    assert repr(task) == f"Task(maze: {task.summary})"
     assert hrac.compare(outcome.folder)._repr_markdown_().startswith("Final eval/success: ")

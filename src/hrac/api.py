@@ -37,7 +37,6 @@ def train(
     task: Any = "maze",
     method: str = "hrac",
     *,
-    preset: str = "paper",
     seeds: int | Sequence[int] = 1,
     steps: int | None = None,
     out: str | Path | None = None,
@@ -47,7 +46,7 @@ def train(
     loggers: Sequence[Logger] = (),
     **settings: Any,
 ) -> Outcome:
-    """Train a method on a task, with the paper's settings (or another `preset`'s) unless others are given.
+    """Train a method on a task, with the paper's settings unless others are given.
 
     `task` is a name from `hrac list`, a `Task`, a Gymnasium environment ("gym:ID", its class, or a function that makes it), or
     an environment in JAX. `seeds` is a number of seeds (0, 1, ...) or a list of them. With `minutes`, training stops with a
@@ -62,7 +61,7 @@ def train(
         changes["training.total_env_steps"] = steps
     name = task if isinstance(task, str) else tasks.name_of(task)
     references.trust(name)
-    return run(configs.replace(tasks.config_for(name, method, preset), changes), out, display, minutes, callbacks, loggers)
+    return run(configs.replace(tasks.config_for(name, method), changes), out, display, minutes, callbacks, loggers)
 
 
 def run(
@@ -218,8 +217,7 @@ def _evaluate(policy: Policy, episodes: int, random_seed: int) -> Evaluation:
 
 def _default_folder(config: Config) -> Path:
     when = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    preset = "" if config.preset == "paper" else f"{config.preset}-"
-    return Path("runs") / f"{references.folder_name(config.task)}-{config.method}-{preset}{when}"
+    return Path("runs") / f"{references.folder_name(config.task)}-{config.method}-{when}"
 
 
 def _write_config(folder: Path, config: Config) -> None:

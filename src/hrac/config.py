@@ -36,9 +36,6 @@ class Config:
     method: str = "hrac"
     """A name from `hrac list`."""
 
-    preset: str = "paper"
-    """Which of the task's tables of settings this started from; `hrac list` has their names."""
-
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=SEED_LIMIT)], ...], Field(max_length=MOST_SEEDS)] = (0,)
     """One run per seed, all trained together."""
 
@@ -50,6 +47,9 @@ class Config:
     controller: Annotated[ControllerConfig, Field(discriminator="learner")] = Field(default_factory=A2C)
     adjacency: AdjacencyConfig = Field(default_factory=AdjacencyConfig)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
+
+    removed: tuple[tuple[str, int | float], ...] = ()
+    """Settings of `REMOVED` that a stored run was made with. Such a run can be looked at, but not repeated."""
 
     def __post_init__(self) -> None:
         train, start = self.training, self.first_env_steps
@@ -76,9 +76,6 @@ class Config:
         if (penalty := self.manager.non_adjacent_penalty) > 0:
             allowed = f'0 where adjacency.source is "none", because nothing judges then, got {penalty:g}'
             _require(self.adjacency.source != "none", "manager.non_adjacent_penalty", allowed)
-        if (share := self.adjacency.unexplored) > 0:
-            allowed = f"0 unless adjacency.source is 'table', got {share:g}"
-            _require(self.adjacency.source == "table", "adjacency.unexplored", allowed)
 
     def _check_without_manager(self) -> None:
         """Without a manager there is nobody whose subgoals could be constrained or corrected."""
@@ -156,7 +153,7 @@ def replace(config: Config, changes: dict[str, Any]) -> Config:
     learner = changes.get("controller.learner", config.controller.learner)
     if learner != config.controller.learner and learner in LEARNERS:
         config = dataclasses.replace(config, controller=LEARNERS[learner]())
-    tree = dataclasses.asdict(config)
+    tree = _tree(config)
     for name, value in changes.items():
         *groups, leaf = name.split(".")
         node = tree
@@ -179,6 +176,8 @@ def differences(first: Config, second: Config) -> list[str]:
 
 def value_of(config: Config, name: str) -> Any:
     """The value of a dotted field; None if there is no such field."""
+    if name in REMOVED:
+        return dict(config.removed).get(name, REMOVED[name])
     node: Any = config
     for part in name.split("."):
         node = getattr(node, part, None)
@@ -186,17 +185,25 @@ def value_of(config: Config, name: str) -> Any:
 
 
 def field_names(config: Config | None = None) -> list[str]:
-    """All dotted field names of a configuration, in order.
+    """All dotted field names of a configuration, in order, with those of removed settings that it has.
 
     >>> field_names()[:3]
-    ['task', 'method', 'preset']
+    ['task', 'method', 'seeds']
     """
-    tree = dataclasses.asdict(config or Config())
-    return [
+    config = config or Config()
+    present = [
         f"{name}.{leaf}" if isinstance(value, dict) else name
-        for name, value in tree.items()
+        for name, value in _tree(config).items()
         for leaf in (value if isinstance(value, dict) else [name])
     ]
+    return present + [name for name, _ in config.removed]
+
+
+def _tree(config: Config) -> dict[str, Any]:
+    """The settings in nested dictionaries."""
+    tree = dataclasses.asdict(config)
+    del tree["removed"]
+    return tree
 
 
 def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
@@ -213,16 +220,32 @@ def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
 
 MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_per_learner,)
 """How files of older versions are read: the first entry turns version 1 into version 2, and so on. A field that is renamed or
-changes its meaning needs one, otherwise saved runs and policies cannot be loaded."""
+changes its meaning needs one, otherwise saved runs and policies cannot be loaded. One that is removed is in `REMOVED`."""
+
+REMOVED: dict[str, int | float] = {"adjacency.unexplored": 0.0, "manager.scale_env_steps": 0, "controller.fallen_penalty": 0.0}
+"""Settings of earlier versions that did not help (docs/departures.md), with the values at which they did nothing."""
 
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Nested dictionaries of plain values for JSON, with `config_version`."""
-    return {"config_version": 1 + len(MIGRATIONS)} | dataclasses.asdict(config)
+    return {"config_version": 1 + len(MIGRATIONS)} | _tree(_repeatable(config))
 
 
 def from_dict(tree: dict[str, Any]) -> Config:
     """The configuration that `to_dict` returned, in this or an earlier version, checked strictly; raises `ConfigError`."""
+    return _repeatable(recorded(tree))
+
+
+def _repeatable(config: Config) -> Config:
+    """The same, if this version has all of its settings; raises `ConfigError`."""
+    if config.removed:
+        settings = ", ".join(f"{name} = {value}" for name, value in config.removed)
+        raise ConfigError(f"this run was made with {settings}, which this version of hrac does not have")
+    return config
+
+
+def recorded(tree: dict[str, Any]) -> Config:
+    """The same, to look at what was run: `removed` has the settings that this version does not have."""
     try:
         return _CONFIG.validate_json(json.dumps(_migrated(tree), default=_plain))
     except ValidationError as error:
@@ -239,7 +262,18 @@ def _migrated(tree: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"config_version is {version!r}, this program knows versions up to {newest}: a newer one is needed")
     for migrate in MIGRATIONS[version - 1 :]:
         tree = migrate(tree)
-    return tree
+    return _without_removed(tree)
+
+
+def _without_removed(tree: dict[str, Any]) -> dict[str, Any]:
+    """The same without the settings of `REMOVED`; those that did something are under `removed`."""
+    tree, removed = {name: dict(value) if isinstance(value, dict) else value for name, value in tree.items()}, []
+    tree.pop("preset", None)  # a name for settings that are all in the tree
+    for name, off in REMOVED.items():
+        group, leaf = name.split(".")
+        if isinstance(tree.get(group), dict) and (value := tree[group].pop(leaf, off)) != off:
+            removed.append((name, value))
+    return tree | ({"removed": removed} if removed else {})
 
 
 _CONFIG = TypeAdapter(Config)
@@ -271,7 +305,7 @@ def _shortened(value: Any) -> str:
 def parse(content: bytes, path: Path) -> Config:
     """The configuration in a run folder's `config.json`; `path` is for messages. Raises `ConfigError`."""
     try:
-        return from_dict(json.loads(content)["config"])
+        return recorded(json.loads(content)["config"])
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -105,9 +105,6 @@ class ManagerConfig:
     multiplied so that it rises as steeply with the subgoal as the learned distance does. With "slope", `eta` is how much
     stronger the adjacency loss pulls than the value, whatever the rewards and the size of the map are (ours)."""
 
-    scale_env_steps: Annotated[int, Field(ge=0, le=10_000_000_000)] = 0
-    """The manager's inputs are scaled to mean 0 and variance 1 by statistics of this many steps (ours). 0: not at all."""
-
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""
 
@@ -166,10 +163,6 @@ class ControllerSettings:
 
     reach_measure: Literal["coordinate", "euclidean"] = "coordinate"
     """How that distance is measured: in each coordinate (grid worlds), or in a straight line (ants)."""
-
-    fallen_penalty: NonNegative = 0.0
-    """Subtracted from the intrinsic reward of a step that ends with the agent on its back (ours; only ants can fall). 0: a
-    fall has no cost of its own (paper)."""
 
     hidden: Hidden = (300, 300)
     """Hidden layers of actor and critics (paper, Network Architecture)."""
@@ -270,11 +263,6 @@ class AdjacencyConfig:
 
     delta: Positive = 0.2
     """delta of Eq. 11: other pairs are pushed beyond epsilon + delta."""
-
-    unexplored: Fraction = 0.0
-    """With the source "table": share of the pairs that are not adjacent whose second cell is one beside an explored cell that
-    nobody has entered though there was time to, such as a wall (ours). Where goals have a height, most such cells are above or
-    below explored ones. 0: all pairs are of explored cells (paper)."""
 
     cell_size: Positive = 1.0
     """Edge length of the cells of goal space (paper: 1)."""

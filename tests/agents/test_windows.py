@@ -13,7 +13,6 @@ from hrac.agents.windows import (
     controller_steps,
     controller_transitions,
     empty_steps,
-    fall_costs,
     intrinsic_rewards,
     manager_window,
 )
@@ -170,15 +169,6 @@ def test_a_step_of_the_controller_by_hand(ends_with_window):
     np.testing.assert_allclose(steps.reward, [-3.0, -1.0, -0.5, -0.0])  # minus the distance left to the point 4
     expected = [True, not ends_with_window, True, False]  # the last one terminated
     np.testing.assert_array_equal(steps.bootstrap, expected)
-
-
-def test_a_step_that_ends_on_the_back_costs_the_penalty():
-    """The steps end at 1, 3, 3.5 and 4, and 3, 1, 0.5 and 0 from the point 4; those beyond 3.2 are said to have fallen."""
-    space = RELATIVE._replace(fallen=lambda obs: obs[..., 0] > 3.2)
-    cfg = configs.replace(TD3, {"controller.fallen_penalty": 2.0})
-    new = _new(_pushed((False, True, False, True)))
-    np.testing.assert_allclose(fall_costs(new, space, cfg), [0.0, 0.0, 2.0, 2.0])
-    np.testing.assert_allclose(controller_transitions(new, space, cfg).reward, [-3.0, -1.0, -2.5, -2.0])
 
 
 def test_nothing_is_bootstrapped_past_the_time_limit():

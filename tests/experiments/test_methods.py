@@ -22,7 +22,7 @@ from hrac.folder.progress import Silent
 from hrac.nets import MLP
 from hrac.training import learn, replay
 from hrac.training.state import Training
-from hrac.worlds.make import make_setup
+from hrac.worlds.make import fallen_of, make_setup
 
 TINY = {
     "k": 4,
@@ -60,8 +60,22 @@ def test_a_method_is_the_settings_in_which_it_differs(task):
     for name, method in METHODS.items():
         config = tasks.config_for(task, name)
         changed = set(differences(hrac_settings, config)) - {"method"}
-        assert changed <= set(method.settings_for(config.controller.learner))
+        assert changed <= set(method.settings_for(config.controller.learner, tasks.find(task).can_fall))
         assert bool(changed) is (name != "hrac")
+
+
+@pytest.mark.parametrize("name", sorted(tasks.BUILT_IN_NAMES))
+def test_a_task_says_whether_its_agent_can_fall(name):
+    task = tasks.find(name)
+    assert task.can_fall is (fallen_of(task.make({})) is not None)
+
+
+def test_only_an_agent_that_can_fall_uses_less_of_its_torque():
+    plus = {name: tasks.config_for(name, "hrac-plus") for name in ("ant-gather", "point-maze", "maze")}
+    assert plus["ant-gather"].controller.action_share == pytest.approx(20 / 30)
+    assert plus["point-maze"].controller.action_share == 1
+    assert {config.manager.value_scale for config in plus.values()} == {"slope"}
+    assert [config.manager.discount for config in plus.values()] == [0.99, 0.99, 0.95]
 
 
 def _train(task, method, folder, steps=600):
@@ -70,7 +84,8 @@ def _train(task, method, folder, steps=600):
 
 @pytest.mark.parametrize(
     ("task", "method"),
-    [("maze", name) for name in ("hiro", "neg-reward")] + [("point-maze", name) for name in ("hrl-her", "vanilla", "hrac-o")],
+    [("maze", name) for name in ("hiro", "neg-reward")]
+    + [("point-maze", name) for name in ("hrl-her", "vanilla", "hrac-o", "hrac-plus")],
 )
 def test_a_method_trains(task, method, tmp_path):
     """The others differ from these in their source of pairs (tests/training/test_runs_by_source.py) or in one number."""

@@ -66,7 +66,6 @@ def test_folder_names_are_short_and_have_no_odd_characters():
         ({"tasks": ["maze"], "steps": 60_000, "vary": {"training.total_env_steps": [60_000, 70_000]}}, "given twice"),
         ({"tasks": ["maze"], "fun": 3}, "fun: no such field"),
         ({"tasks": ["maze"], "seeds": 0}, "seeds must be from 1"),
-        ({"tasks": ["maze"], "preset": "fast"}, "preset: maze has no 'fast'"),
         ({"tasks": ["maze"], "out": ""}, "out must name a folder"),
         ({"name": "eta", "tasks": ["ant-maze"]}, "tasks: the experiment has no 'ant-maze'. It has: key-chest, maze"),
         ({"name": "stochastic-ants", "methods": ["vanilla"]}, "methods: the experiment has no 'vanilla'. It has: hiro, hrac"),

@@ -5,8 +5,6 @@ among all pairs. So the expected loss is that of uniform pairs of explored cells
 pairs, even in a large table where one pair in hundreds is adjacent.
 """
 
-import itertools
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,43 +18,11 @@ FAR = 4
 """Steps of one trajectory that are at least this many times k apart are taken to be far (paper, ablation)."""
 
 
-BLANK_REACH = 2
-"""Cells are taken for blank up to this many cells from an explored one, in each coordinate."""
-MOST_BLANK = 125
-"""At most so many cells around each are looked at: all in up to three dimensions, in more a random choice."""
-
-
-def blank_cells(table: AdjacencyTable, old: int) -> tuple[Cells, Cells]:
-    """Cells around the first `old` ones where nobody has been: for each, the index of the explored one, and itself (n, goal).
-
-    Who has had time to enter a cell beside an explored one and never did is probably kept out by a wall.
-
-    >>> table = AdjacencyTable(k=1, cell_size=1.0, dimensions=1)
-    >>> table.explore(np.array([[0.0], [1.0], [2.0]]))
-    >>> [part.ravel().tolist() for part in blank_cells(table, old=1)]
-    [[0, 0], [-2, -1]]
-    """
-    side, dimensions = np.arange(-BLANK_REACH, BLANK_REACH + 1), table.cells.shape[1]
-    if len(side) ** dimensions <= MOST_BLANK:
-        offsets = np.array(list(itertools.product(side, repeat=dimensions)))
-    else:
-        offsets = np.random.default_rng(0).choice(side, (MOST_BLANK, dimensions))
-    around = table.cells[:old, None] + offsets  # (old, offsets, goal)
-    blank = ~table.explored(around.reshape(-1, around.shape[-1])).reshape(around.shape[:2])
-    return np.nonzero(blank)[0], around[blank]
-
-
 class TablePairs:
-    """The pairs of a table, to draw minibatches from while the table does not change.
+    """The pairs of a table, to draw minibatches from while the table does not change."""
 
-    A share `unexplored` of the pairs that are not adjacent leads from the first `old` cells to blank cells around them, as far
-    as there are any.
-    """
-
-    def __init__(self, table: AdjacencyTable, unexplored: float = 0.0, old: int = 0) -> None:
+    def __init__(self, table: AdjacencyTable) -> None:
         self._table, self._centres = table, table.centre_of(table.cells)
-        self._blank = blank_cells(table, old) if unexplored > 0 else None
-        self._unexplored = unexplored
         self._share = table.num_adjacent / max(table.num_pairs, 1)
         itself = np.arange(len(table.cells))
         first, second = table.decode(table.pairs)
@@ -81,14 +47,7 @@ class TablePairs:
         i, j = (np.concatenate([n, f], axis=1) for n, f in zip(near, far, strict=True))
         adjacent = np.broadcast_to(np.arange(batch_size) < half, i.shape)
         weight = np.where(adjacent, 2 * self._share, 2 * (1 - self._share)).astype(np.float32)
-        first, second = self._centres[i], self._centres[j]
-        if self._blank is not None and len(self._blank[0]):
-            replaced = ~adjacent & (rng.random(i.shape) < self._unexplored)
-            pick = rng.integers(len(self._blank[0]), size=replaced.sum())
-            first[replaced] = self._centres[self._blank[0][pick]]
-            second[replaced] = self._table.centre_of(self._blank[1][pick])
-            weight = np.where(replaced, np.maximum(weight, 1.0), weight)  # also where all explored cells are adjacent
-        return PairBatch(first, second, adjacent, weight)
+        return PairBatch(self._centres[i], self._centres[j], adjacent, weight)
 
     def _reject(self, rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Cells, Cells]:
         """Pairs that are not adjacent: drawn again until they are not. At least one pair in twenty is not adjacent."""

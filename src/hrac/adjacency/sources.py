@@ -63,17 +63,14 @@ class Table:
 
     def __init__(self, k: int, goal_dim: int, cfg: AdjacencyConfig) -> None:
         self.table = AdjacencyTable(k, cfg.cell_size, goal_dim, cfg.directed)
-        self._unexplored, self._old = cfg.unexplored, 0
-        """Cells that were known before the last trajectories."""
 
     def extend(self, positions: Positions, episodes: Episodes) -> None:
         """Add the pairs of trajectories to the relation."""
-        self._old = len(self.table.cells)
         self.table.update(positions, episodes)
 
     def pairs(self) -> TablePairs:
         """All pairs of explored cells."""
-        return TablePairs(self.table, self._unexplored, self._old)
+        return TablePairs(self.table)
 
     @property
     def epoch_pairs(self) -> int:
@@ -86,12 +83,11 @@ class Table:
 
     def snapshot(self) -> Arrays:
         """Cells and adjacent pairs."""
-        arrays: Arrays = {"cells": self.table.cells, "pairs": self.table.pairs}
-        return arrays | ({"old": np.array(self._old)} if self._unexplored > 0 else {})
+        return {"cells": self.table.cells, "pairs": self.table.pairs}
 
     def restore(self, arrays: Arrays) -> None:
         """Continue exactly from a snapshot."""
-        old, self._old = self.table, int(arrays.get("old", 0))
+        old = self.table
         self.table = AdjacencyTable.restore(
             old.k, old.cell_size, old.cells.shape[1], arrays["cells"], arrays["pairs"], old.directed
         )

@@ -85,10 +85,6 @@ class AdjacencyTable:
         """Add the cells of positions, without adjacent pairs."""
         self._index_of(self.cell_of(positions))
 
-    def explored(self, cells: Cells) -> NDArray[np.bool_]:
-        """Whether each of these cells (n, dimensions) was explored."""
-        return np.array([cell.tobytes() in self._index for cell in np.ascontiguousarray(cells)], bool)
-
     def cell_of(self, positions: NDArray[np.floating]) -> Cells:
         """The cell around each position: cell c spans [c - 1/2, c + 1/2) cell sizes in each dimension."""
         if not np.isfinite(positions).all():

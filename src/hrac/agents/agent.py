@@ -11,15 +11,14 @@ Everything is for one run; training maps it over runs. Acting is in `decide`.
 from typing import NamedTuple
 
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from hrac.adjacency import network
 from hrac.adjacency.network import AdjacencyState
-from hrac.agents import controller, inputs, manager
+from hrac.agents import controller, manager
 from hrac.agents.a2c import ControllerStep
 from hrac.agents.controller import ControllerState
 from hrac.agents.decide import Actors, Setup
-from hrac.agents.inputs import Inputs
 from hrac.agents.td3 import Metrics, TD3State, Transition
 from hrac.agents.windows import Window
 
@@ -32,16 +31,12 @@ class AgentState(NamedTuple):
     controller: ControllerState
     adjacency: AdjacencyState | None
     """None where adjacency is not learned."""
-    seen: Inputs | None = None
-    """Statistics of what the manager sees; None if its inputs are not scaled."""
 
     @property
     def actors(self) -> Actors:
         """What is needed to act."""
         embedding = None if self.adjacency is None else self.adjacency.embedding
         manager = None if self.manager is None else self.manager.actor
-        if manager is not None and self.seen is not None:
-            manager = inputs.fold(self.seen, manager)
         return Actors(manager, self.controller.actor, embedding)
 
 
@@ -53,15 +48,7 @@ def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
         manager=manager.init(key_manager, setup) if setup.has_manager else None,
         controller=controller.init(key_controller, setup),
         adjacency=network.init(key_adjacency, setup.space.goal_dim, setup.cfg.adjacency) if learned else None,
-        seen=inputs.init(setup.obs_dim) if setup.has_manager and setup.cfg.manager.scale_env_steps > 0 else None,
     )
-
-
-def see(agent: AgentState, obs: Float[Array, "*n obs"], setup: Setup) -> AgentState:
-    """The agent after a round, in which its manager could see this."""
-    if agent.seen is None:
-        return agent
-    return agent._replace(seen=inputs.see(agent.seen, obs.reshape(-1, setup.obs_dim), setup.cfg.manager.scale_env_steps))
 
 
 def learn(
@@ -74,6 +61,5 @@ def learn(
     if agent.manager is None or windows is None:
         return agent, low_metrics
     actors = agent.actors
-    networks = (agent.manager, actors.controller, actors.embedding)
-    high, high_metrics = manager.learn(key_manager, *networks, windows, setup, agent.seen)
+    high, high_metrics = manager.learn(key_manager, agent.manager, actors.controller, actors.embedding, windows, setup)
     return agent._replace(manager=high), low_metrics | high_metrics

@@ -6,10 +6,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from hrac.adjacency import network
 from hrac.adjacency.network import Embedding
-from hrac.agents import inputs, td3
+from hrac.agents import td3
 from hrac.agents.correction import correct, draw_candidates
 from hrac.agents.decide import Setup, judged_adjacent
-from hrac.agents.inputs import Inputs
 from hrac.agents.td3 import Excess, Metrics, Settings, TD3State, Transition
 from hrac.agents.windows import Window
 from hrac.config import Config
@@ -42,11 +41,11 @@ def settings(cfg: Config) -> Settings:
     )
 
 
-def too_far(embedding: Embedding, setup: Setup, seen: Inputs | None = None) -> Excess:
-    """How far a subgoal lies beyond the hinge,  ||psi(phi(s)) - psi(g)|| - eps_k  (Eq. 13); s may be scaled."""
+def too_far(embedding: Embedding, setup: Setup) -> Excess:
+    """How far a subgoal lies beyond the hinge,  ||psi(phi(s)) - psi(g)|| - eps_k  (Eq. 13)."""
 
     def excess(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
-        position = setup.space.phi(obs if seen is None else inputs.unscale(seen, obs))
+        position = setup.space.phi(obs)
         distance = network.distance(embedding, position, setup.space.target(subgoal, position))
         return distance - setup.cfg.manager.hinge
 
@@ -64,22 +63,14 @@ Drawn = tuple[Array, Window]
 
 
 def learn(
-    key: PRNGKeyArray,
-    manager: TD3State,
-    controller: MLP,
-    embedding: Embedding | None,
-    batches: Window,
-    setup: Setup,
-    seen: Inputs | None = None,
+    key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: Embedding | None, batches: Window, setup: Setup
 ) -> tuple[TD3State, Metrics]:
     """One update per minibatch of windows (updates, batch), whose subgoals are corrected first if so configured.
-
-    If the statistics of the inputs are given, the networks learn on scaled inputs.
 
     The actor's value term is applied once per `value_every_gradient_steps` updates, its adjacency term at each.
     """
     cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
-    excess = None if embedding is None else too_far(embedding, setup, seen)
+    excess = None if embedding is None else too_far(embedding, setup)
 
     def one_update(manager: TD3State, drawn: Drawn, with_value: bool) -> tuple[TD3State, Metrics]:
         key, batch = drawn
@@ -92,8 +83,6 @@ def learn(
             corrected = correct(draw_candidates(key_draw, batch, setup), controller, batch, setup)
             metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))
             window = window._replace(action=corrected)
-        if seen is not None:
-            window = window._replace(obs=inputs.scale(seen, window.obs), next_obs=inputs.scale(seen, window.next_obs))
         manager, numbers = td3.update(key_update, manager, window, setup.space, excess, settings(setup.cfg), with_value)
         return manager, metrics | numbers
 
@@ -118,8 +107,6 @@ def learn(
     names = {"penalty": "too_far"}  # how far subgoals leave the k-step region
     numbers = {names.get(name, name): jnp.mean(numbers) for name, numbers in metrics.items()}
     if excess is not None:
-        obs = batches.whole.obs[-1]
-        seen_obs = obs if seen is None else inputs.scale(seen, obs)
-        of_value, of_excess = td3.slopes(manager.actor, manager.critics[0], seen_obs, setup.space, excess)
+        of_value, of_excess = td3.slopes(manager.actor, manager.critics[0], batches.whole.obs[-1], setup.space, excess)
         numbers |= {"value_slope": of_value, "distance_slope": of_excess}
     return manager, {f"manager/{name}": number for name, number in numbers.items()}

@@ -132,21 +132,10 @@ def with_subgoals(
 
 
 def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
-    """1 where a step reached its subgoal, else 0; or minus the distance to the subgoal after the step; or the environment's.
-
-    `controller.fallen_penalty` is subtracted for a step that ends with the agent on its back.
-    """
+    """1 where a step reached its subgoal, else 0; or minus the distance to the subgoal after the step; or the environment's."""
     target, after = space.target(trajectory.subgoal, space.phi(trajectory.obs)), space.phi(trajectory.next_obs)
     if cfg.controller.intrinsic_reward == "environment":
-        rewards = cfg.manager.reward_scale * trajectory.reward
-    elif cfg.controller.intrinsic_reward == "distance":
-        rewards = -jnp.linalg.norm(target - after, axis=-1)
-    else:
-        rewards = reached(target, after, cfg.controller).astype(jnp.float32)
-    return rewards if cfg.controller.fallen_penalty == 0 else rewards - fall_costs(trajectory, space, cfg)
-
-
-def fall_costs(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:
-    """The cost of a fall to the controller: the penalty for a step that ends with the agent on its back, else 0."""
-    assert space.fallen is not None, "a task whose agent cannot fall has no penalty for it (`tasks.make_env` sees to that)"
-    return jnp.where(space.fallen(trajectory.next_obs), cfg.controller.fallen_penalty, 0.0)
+        return cfg.manager.reward_scale * trajectory.reward
+    if cfg.controller.intrinsic_reward == "distance":
+        return -jnp.linalg.norm(target - after, axis=-1)
+    return reached(target, after, cfg.controller).astype(jnp.float32)

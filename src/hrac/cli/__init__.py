@@ -33,7 +33,7 @@ USAGE = """usage: hrac COMMAND [options]
   sweep NAME    train an experiment of the paper, or tasks x methods x settings
   pairs         compare adjacency learning with direct pair sampling, as the paper does
   check TASK    look at a task, for example an environment of your own: gym:ID or module:name
-  list          the tasks with their presets, the methods, the experiments
+  list          the tasks, the methods, the experiments
   bench TASK    measure the speed of training
 
 `hrac COMMAND --help` explains a command's options; `hrac --version` names the version.

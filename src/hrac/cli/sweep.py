@@ -25,8 +25,6 @@ class SweepOptions:
     """Names from `hrac list` (default: hrac). Of an experiment, only these of its methods."""
     set: tyro.conf.UseAppendAction[tuple[Texts, ...]] = ()
     """Settings of all cells (FIELD=VALUE), or to vary (FIELD=VALUE,VALUE): manager.eta=1,5 manager.hidden=[64,64],[300,300]."""
-    preset: str = "paper"
-    """As in `hrac train`, for all cells."""
     seeds: int | None = None
     """Runs of each cell, trained together (default: the experiment's, or 5)."""
     first_seed: int = 0
@@ -66,7 +64,6 @@ def sweep(arguments: Sequence[str]) -> int:
         tasks=options.tasks,
         methods=options.methods,
         vary=parse_vary([text for texts in options.set for text in texts]),
-        preset=options.preset,
         seeds=options.seeds,
         first_seed=options.first_seed,
         steps=options.steps,

@@ -13,7 +13,7 @@ from hrac.settings import EnvConfig
 
 @dataclasses.dataclass(frozen=True)
 class ListOptions:
-    """List the tasks with their presets, the methods, and the experiments of `hrac sweep`."""
+    """List the tasks, the methods, and the experiments of `hrac sweep`."""
 
 
 def list_(arguments: Sequence[str]) -> int:
@@ -29,7 +29,6 @@ def list_(arguments: Sequence[str]) -> int:
     print("tasks")
     for name, task in TASKS.items():
         print(f"  {name:<{width}} {task.summary}")
-        print(f"  {'':<{width}} presets: {', '.join(task.presets)}")
     print("environments of other packages with settings here (any other: hrac check gym:ID)")
     for name, known in KNOWN.items():
         print(f"  {GYM + name:<{width}} {known['summary']}")
@@ -70,18 +69,16 @@ class BenchOptions:
 
     task: tyro.conf.Positional[str]
     """A name from `hrac list`, gym:ID for an environment of Gymnasium, or module:name for one of your own."""
-    preset: str = "paper"
-    """As in `hrac train`."""
     seeds: int = 1
     """Runs trained at once."""
     rounds: int = 20
     """Rounds to measure."""
     envs_per_run: int | None = None
-    """Copies per seed (default: the preset's)."""
+    """Copies per seed (default: the task's)."""
     env_threads: int | None = None
     """Environments on the host: threads that step them (default: one per core)."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Collect while the device learns; the preset "fast" does so by default."""
+    """Collect while the device learns."""
     env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
 
 
@@ -108,5 +105,5 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
     given |= {f"env.{name}": value for name, value in dataclasses.asdict(options.env).items()}
     changes = {name: value for name, value in given.items() if value is not None}
     references.trust(options.task)
-    config = configs.replace(tasks.config_for(options.task, preset=options.preset), changes)
+    config = configs.replace(tasks.config_for(options.task), changes)
     return bench.training(tasks.resolve(config), options.rounds)

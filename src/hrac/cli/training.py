@@ -16,14 +16,12 @@ from hrac.settings import A2C, AdjacencyConfig, ControllerConfig, EnvConfig, Man
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """Train a method on a task. The defaults of all options are the paper's values for the task, or those of another preset."""
+    """Train a method on a task. The defaults of all options are the paper's values for the task."""
 
     task: tyro.conf.Positional[str | None] = None
     """A name from `hrac list`, gym:ID for an environment of Gymnasium, or module:name for one of your own."""
     method: str = "hrac"
     """A name from `hrac list`."""
-    preset: str = "paper"
-    """The source of the defaults: "paper", or another preset that `hrac list` shows for the task."""
     steps: int | None = None
     """Environment steps of each run, pre-training included; short for --training.total-env-steps."""
     seeds: int = 1
@@ -31,7 +29,7 @@ class TrainOptions:
     first_seed: int = 0
     """Seed of the first run; the others count on from it."""
     out: str | None = None
-    """Folder for the results (default: runs/TASK-METHOD-TIME, with another preset runs/TASK-METHOD-PRESET-TIME)."""
+    """Folder for the results (default: runs/TASK-METHOD-TIME)."""
     resume: Path | None = None
     """Continue this run folder from its checkpoint instead of starting a new run. Only --steps, --minutes and learning rates
     may be given with it."""
@@ -82,7 +80,7 @@ def train(arguments: Sequence[str]) -> int:
     from hrac.experiments import references, tasks
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("--method", "--preset", "--resume"):
+    for name in ("--method", "--resume"):
         parser.add_argument(name, nargs="?")
     typed, others = parser.parse_known_args(arguments)
     if typed.resume is not None:
@@ -92,7 +90,7 @@ def train(arguments: Sequence[str]) -> int:
         if not arguments or arguments[0].startswith("-"):
             raise ConfigError(f"name a task first: {', '.join(tasks.TASKS)}, gym:ID or module:name (or --resume RUN)")
         references.trust(arguments[0])
-        config = tasks.config_for(arguments[0], typed.method or default.method, typed.preset or default.preset)
+        config = tasks.config_for(arguments[0], typed.method or default.method)
         default = defaults(config)
     options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
     return _report(api.run(_config(options, config), options.out, minutes=options.minutes))
@@ -100,7 +98,7 @@ def train(arguments: Sequence[str]) -> int:
 
 def defaults(config: Config) -> TrainOptions:
     """The options whose values are those of a configuration."""
-    given: dict[str, Any] = {name: getattr(config, name) for name in ("method", "preset", *GROUPS)}
+    given: dict[str, Any] = {name: getattr(config, name) for name in ("method", *GROUPS)}
     return TrainOptions(config.task, **given)
 
 
@@ -116,7 +114,7 @@ def _resume(arguments: Sequence[str]) -> int:
 
 
 def _config(options: TrainOptions, default: Config) -> Config:
-    changes: dict[str, Any] = {name: getattr(options, name) for name in ("task", "method", "preset")}
+    changes: dict[str, Any] = {name: getattr(options, name) for name in ("task", "method")}
     changes["seeds"] = configs.seed_range(options.seeds, options.first_seed)
     config = configs.to_dict(Config(**{name: getattr(options, name) for name in GROUPS}))
     plain = configs.to_dict(default)

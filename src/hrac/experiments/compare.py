@@ -23,7 +23,7 @@ from hrac.folder.reading import read_config, series_of
 
 SUCCESS, RETURN = "eval/success", "eval/return"
 UNIMPORTANT = (
-    *("seeds", "method", "preset"),
+    *("seeds", "method"),
     *("training.total_env_steps", "training.checkpoint_every_env_steps", "training.env_threads"),
 )
 """Where configurations may differ and still be the same experiment: names, and what changes no number before the common end."""

@@ -14,10 +14,12 @@ class Method(NamedTuple):
     """Settings in which the method differs from HRAC on every task."""
     by_learner: Mapping[str, Mapping[str, Any]] = {}
     """Further ones, by the controller's learner: discrete actions have "a2c", continuous ones "td3"."""
+    where_it_can_fall: Mapping[str, Any] = {}
+    """Further ones, on tasks whose agent can fall on its back: ants."""
 
-    def settings_for(self, learner: str) -> dict[str, Any]:
-        """All settings in which the method differs, on tasks whose controller has this learner."""
-        return {**self.settings, **self.by_learner.get(learner, {})}
+    def settings_for(self, learner: str, can_fall: bool = False) -> dict[str, Any]:
+        """All settings in which the method differs, on tasks whose controller has this learner and whose agent can fall."""
+        return {**self.settings, **self.by_learner.get(learner, {}), **(self.where_it_can_fall if can_fall else {})}
 
 
 HIRO = {
@@ -38,6 +40,12 @@ FLAT = {
 
 METHODS = {
     "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
+    "hrac-plus": Method(
+        "HRAC with value and adjacency on one scale, a longer memory for rare rewards, fewer loops and fewer falls (ours)",
+        {"manager.value_scale": "slope", "manager.eta": 2.0},
+        {"a2c": {"manager.discount": 0.95}, "td3": {"manager.critic_weight_decay": 1e-5}},
+        where_it_can_fall={"controller.action_share": 2 / 3},
+    ),
     "hiro": Method("directional subgoals with off-policy correction, without adjacency", HIRO),
     "hiro-b": Method(
         "HIRO with a binary intrinsic reward (on the grid worlds HIRO has it anyway)",

@@ -109,7 +109,7 @@ def narrowed(products: Sequence[Product], chosen_tasks: Sequence[str], chosen_me
     return kept
 
 
-def expand(products: Sequence[Product], common: Mapping[str, Any], out: Path, preset: str = "paper") -> list[Cell]:
+def expand(products: Sequence[Product], common: Mapping[str, Any], out: Path) -> list[Cell]:
     """The cells of a sweep, in order, with folders below `out`; all are checked. Raises `ConfigError`.
 
     `common` are dotted settings of all cells, `seeds` among them. A folder is named after the task, the method and the settings
@@ -122,7 +122,7 @@ def expand(products: Sequence[Product], common: Mapping[str, Any], out: Path, pr
     points = list(itertools.islice(_points(products), MOST_CELLS + 1))
     if len(points) > MOST_CELLS:
         raise ConfigError(f"a sweep may have {MOST_CELLS:,} cells, this one has more")
-    cells = [_cell(task, method, settings, common, out, preset) for task, method, settings in points]
+    cells = [_cell(task, method, settings, common, out) for task, method, settings in points]
     if twice := [folder for folder, count in Counter(cell.folder for cell in cells).items() if count > 1]:
         raise ConfigError(f"the sweep has two cells for {twice[0]}: each task, method and value may be named once")
     return cells
@@ -134,14 +134,14 @@ def _points(products: Sequence[Product]) -> Iterator[tuple[str, str, dict[str, A
             yield task, method, dict(zip(product.vary, values, strict=True))
 
 
-def _cell(task: str, method: str, settings: Mapping[str, Any], common: Mapping[str, Any], out: Path, preset: str) -> Cell:
+def _cell(task: str, method: str, settings: Mapping[str, Any], common: Mapping[str, Any], out: Path) -> Cell:
     """A cell whose environment can be made."""
     if both := [name for name in common if name in settings]:
         raise ConfigError(f"{both[0]}: given twice, once for all cells and once with values to vary")
     if task in tasks.TASKS and task not in tasks.BUILT_IN_NAMES:
         raise ConfigError(f"task: {task!r} is known in this process only, but cells are trained in others")
     references.trust(task)
-    config = tasks.resolve(configs.replace(tasks.config_for(task, method, preset), dict(common) | dict(settings)))
+    config = tasks.resolve(configs.replace(tasks.config_for(task, method), dict(common) | dict(settings)))
     tasks.make_env(config)
     checked = {name: configs.value_of(config, name) for name in settings}
     return Cell(out / _folder_name(config, checked), config, checked)

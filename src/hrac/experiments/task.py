@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from hrac.envs.base import Environment, HostTask
@@ -20,13 +20,13 @@ class Task:
     """The fields of `EnvConfig` that it accepts."""
     settings: dict[str, Any]
     """Settings in which the task differs from the defaults of `Config`."""
-    presets: Mapping[str, dict[str, Any]] = dataclasses.field(default_factory=lambda: {"paper": {}})
-    """Names after `--preset`, and the settings that each changes."""
     resolve: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Completes the fields of `EnvConfig` that are set by values that are measured. None: nothing is measured."""
+    can_fall: bool = False
+    """Whether the agent can fall on its back: ants."""
 
     def __repr__(self) -> str:
-        return f"Task({self.name}: {self.summary}; presets {', '.join(self.presets)})"
+        return f"Task({self.name}: {self.summary})"
 
 
 TWO_TD3 = {
@@ -56,23 +56,6 @@ TWO_TD3 = {
     "training.eval_episodes": 50,
 }
 """Tables 2 and 3 and the published code, for the ants."""
-
-FAST = {
-    "training.envs_per_run": 100,
-    "training.round_env_steps": 500,
-    "training.overlap": True,
-    "controller.updates_per_env_step": 0.4,
-    "controller.batch_size": 512,
-    "controller.learning_rate": 2e-4,
-    "controller.critic_learning_rate": 2e-3,
-    "controller.soft_update_rate": 0.01,
-    "manager.batch_size": 512,
-    "manager.actor_learning_rate": 2e-4,
-    "manager.critic_learning_rate": 2e-3,
-    "manager.soft_update_rate": 0.01,
-    "manager.start_fraction": 0.003,
-}
-"""The preset "fast" of the ants, for one GPU: ours, chosen on point-maze. benchmarks/README.md has its results on Ant Maze."""
 
 POINT_MAZE = TWO_TD3 | {
     "manager.subgoal_range": 4.0,

@@ -19,7 +19,7 @@ from hrac.envs.look import TaskError
 from hrac.envs.mazes import MAZES
 from hrac.experiments import check, methods, references
 from hrac.experiments.own import UNNAMED
-from hrac.experiments.task import FAST, POINT_MAZE, TWO_TD3, Task
+from hrac.experiments.task import POINT_MAZE, TWO_TD3, Task
 from hrac.spaces import Box
 from hrac.worlds.host import closing
 
@@ -44,9 +44,9 @@ def _ant_gather(**changes: Any) -> HostTask:
 
 def _mazes() -> Iterator[Task]:
     """The agents in each of `MAZES`. The settings are those for Ant Maze, and for the point in it."""
-    for agent, maker, fields, settings, presets in (
-        ("ant", _ant_maze, ("time_limit", "sigma"), TWO_TD3, {"paper": {}, "fast": FAST}),
-        ("point", point.PointMaze, ("time_limit",), POINT_MAZE, {"paper": {}}),
+    for agent, maker, fields, settings in (
+        ("ant", _ant_maze, ("time_limit", "sigma"), TWO_TD3),
+        ("point", point.PointMaze, ("time_limit",), POINT_MAZE),
     ):
         for name, row in ((name, row) for name, row in MAZES.items() if agent in row.agents):
             yield Task(
@@ -55,7 +55,7 @@ def _mazes() -> Iterator[Task]:
                 functools.partial(_made, maker, row.fields),
                 fields,
                 settings | {"manager.reward_scale": 0.1 if row.dense else 1.0} | row.settings,
-                presets,
+                can_fall=agent == "ant",
             )
 
 
@@ -112,7 +112,7 @@ BUILT_IN = (
         lambda changes: _ant_maze(**changes),
         ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
-        {"paper": {}, "fast": FAST},
+        can_fall=True,
     ),
     Task(
         "ant-maze-sparse",
@@ -120,7 +120,7 @@ BUILT_IN = (
         lambda changes: _ant_maze_sparse(**changes),
         ("time_limit", "sigma"),
         TWO_TD3,
-        {"paper": {}, "fast": FAST},
+        can_fall=True,
     ),
     Task(
         "ant-gather",
@@ -128,7 +128,7 @@ BUILT_IN = (
         lambda changes: _ant_gather(**changes),
         ("time_limit", "sigma"),
         TWO_TD3 | {"controller.ends_with_window": True},
-        {"paper": {}, "fast": FAST},
+        can_fall=True,
     ),
     *_mazes(),
 )
@@ -190,7 +190,7 @@ def resolve(config: Config) -> Config:
 def make_env(config: Config) -> Environment | HostTask:
     """The environment of a configuration; raises `ConfigError`."""
     task = find(config.task)
-    config_for(config.task, config.method, config.preset)  # checks that all names exist
+    config_for(config.task, config.method)  # checks that all names exist
     try:
         world = task.make(_env_changes(task, config))
     except LayoutError as error:
@@ -238,18 +238,11 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
             raise ConfigError(
                 f"manager.{name} must be one number or {coordinates}, one per coordinate of goal space, got {given}"
             )
-    if (penalty := config.controller.fallen_penalty) > 0 and not hasattr(env, "fallen"):
-        raise ConfigError(
-            f"controller.fallen_penalty must be 0 on {config.task}, which cannot tell who has fallen, got {penalty:g}"
-        )
 
 
-def config_for(task: str, method: str = "hrac", preset: str = "paper") -> Config:
-    """The settings of a method on a task, from the paper or another preset; raises `ConfigError`."""
+def config_for(task: str, method: str = "hrac") -> Config:
+    """The settings of a method on a task; raises `ConfigError`."""
     row = find(task)
-    if preset not in row.presets:
-        raise ConfigError(f"preset: {task} has no {preset!r}. It has: {', '.join(row.presets)}")
-    names = {"task": task, "method": method, "preset": preset}
-    settings = row.settings | row.presets[preset]
-    differences = methods.find(method).settings_for(settings.get("controller.learner", Config().controller.learner))
-    return replace(Config(), names | settings | differences)
+    learner = row.settings.get("controller.learner", Config().controller.learner)
+    differences = methods.find(method).settings_for(learner, row.can_fall)
+    return replace(Config(), {"task": task, "method": method} | row.settings | differences)

@@ -201,7 +201,7 @@ def _facts(run: Run, seeds: Sequence[int], reached: int | None) -> list[tuple[st
     facts: list[tuple[str, Any]] = [("seeds", ranges(seeds))]
     commit = about.get("commit")
     if config is not None:
-        facts = [("task", config.task), ("method", config.method), ("settings from", config.preset), *facts]
+        facts = [("task", config.task), ("method", config.method), *facts]
         planned = config.training.total_env_steps
         steps = "no log" if reached is None else f"{reached:,}" + (f" of {planned:,}" if reached < planned else "")
         facts += [("steps per seed", steps), ("k", config.k), ("copies per seed", config.training.envs_per_run)]

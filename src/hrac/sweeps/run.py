@@ -30,7 +30,6 @@ def plan(
     tasks: Sequence[str] = (),
     methods: Sequence[str] = (),
     vary: Mapping[str, Sequence[Any]] | None = None,
-    preset: str = "paper",
     seeds: int | Sequence[int] | None = None,
     first_seed: int = 0,
     steps: int | None = None,
@@ -56,7 +55,7 @@ def plan(
     if out is not None and not str(out):
         raise ConfigError("out must name a folder, got an empty name")
     folder = Path(out) if out is not None else FOLDER / (name or "-".join(tasks))
-    return sweeps.expand(products, common, folder, preset)
+    return sweeps.expand(products, common, folder)
 
 
 def _values(field: str, values: Iterable[Any]) -> tuple[Any, ...]:

@@ -139,8 +139,7 @@ def _learn_runs(
 
     def one_run(key: PRNGKeyArray, run: RunState, ready: Array, collected: Collected) -> tuple[RunState, dict[str, Mean]]:
         metrics = acting_metrics(collected, run.agent, setup, known, ends_on_success)
-        agent = agents.see(run.agent, collected.trajectory.obs, setup)
-        run = RunState(agent, replay.extend(run.replay, collected.trajectory))
+        run = run._replace(replay=replay.extend(run.replay, collected.trajectory))
         if not learning:
             return run, metrics
         learned, numbers = learn(jax.random.fold_in(key, index), run, setup)

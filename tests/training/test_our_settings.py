@@ -1,0 +1,43 @@
+"""Settings of our own, which are off on the paper's tasks: a training that uses all of them."""
+
+import jax
+import numpy as np
+
+import hrac
+from hrac.agents import agent as agents
+from hrac.agents import manager
+from hrac.experiments import tasks
+from hrac.folder.progress import Silent
+from hrac.worlds.make import make_setup
+from tiny import TWO_TD3
+
+OURS = {
+    "manager__critic_layer_norm": True,
+    "manager__value_scale": "mean",
+    "controller__critic_layer_norm": True,
+    "controller__action_share": 0.5,
+}
+
+
+def test_a_training_with_all_of_ours_is_resumed_exactly_and_its_policy_acts(tmp_path):
+    whole = hrac.train("point-maze", steps=1200, seeds=2, out=tmp_path / "whole", display=Silent(), **TWO_TD3, **OURS)
+    hrac.train("point-maze", steps=800, seeds=2, out=tmp_path / "parts", display=Silent(), **TWO_TD3, **OURS)
+    hrac.resume(tmp_path / "parts", steps=1200, display=Silent())
+    texts = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "parts")]
+    assert texts[0] == texts[1]
+    assert whole.finished
+    policy = hrac.load(tmp_path / "whole", 1)
+    assert policy.setup.actions.squash(np.full(2, 100.0, np.float32)).tolist() == [0.5, 0.5]  # of -1 to 1
+    evaluations = hrac.evaluate(tmp_path / "whole", episodes=3)
+    assert len({row.means["eval/return"] for row in evaluations}) == 2  # the seeds have their own networks
+
+
+def test_each_of_ours_arrives_where_it_belongs():
+    config = hrac.config.replace(
+        tasks.config_for("point-maze"), {name.replace("__", "."): value for name, value in OURS.items()}
+    )
+    setup = make_setup(tasks.make_env(config), config)
+    agent = jax.eval_shape(lambda: agents.init(jax.random.key(0), setup))
+    assert [len(level.critics[0].gains) for level in (agent.manager, agent.controller)] == [2, 2]
+    assert setup.actions.share == 0.5
+    assert manager.settings(config).value_scale == "mean"
