@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import hrac
 from hrac import cli
 from hrac.config import replace, to_dict
+from hrac.experiments.methods import METHODS
 from hrac.experiments.published import Level
 from hrac.experiments.tasks import config_for
-from hrac.view import curves, figures
+from hrac.view import colours, curves, figures
 from hrac.view.curves import Curve, Panel
 
 
@@ -68,6 +70,14 @@ def test_smoothing_is_a_running_mean_of_each_seed_and_is_said():
     assert "; on Maze each seed is a running mean of 3 " in curves.note([panel, rough])
 
 
+def test_a_method_has_one_colour_in_all_figures_and_in_reports():
+    assert set(colours.METHODS) == set(METHODS)
+    assert len(colours.METHODS) == len(set(colours.COLOURS)) == len(set(colours.ON_DARK)) == 10
+    few, many = curves.styles_of(["no-adj", "hrac"]), curves.styles_of(["hrac", "mine", "hiro", "no-adj"])
+    assert (few["hrac"], few["no-adj"]) == (many["hrac"], many["no-adj"])
+    assert len(set(many.values())) == 4
+
+
 def test_ten_colours_differ_and_then_dashes_do():
     styles = curves.styles_of(map(str, range(25)))
     assert len({styles[str(i)].colour for i in range(10)}) == 10
@@ -88,11 +98,19 @@ def test_levels_are_for_the_maps_of_the_paper(write):
     assert figures.panels_of([plain, own])[0].level is None
 
 
+def test_the_command_draws_the_metric_that_python_does(write, tmp_path):
+    folders = [write("a", "ant-gather", {0: [1.0, 2.0]}), write("b", "point-maze", {0: [0.0, 0.5]}, "eval/success")]
+    assert cli._main(["curves", *map(str, folders), "--out", str(tmp_path / "x.svg")]) == 0
+    drawn = (tmp_path / "x.svg").read_text()
+    for axis in hrac.plot(*folders).axes:
+        assert f"<!-- {axis.get_ylabel()} -->" in drawn
+
+
 def test_a_label_has_one_style_in_all_panels_and_one_entry_in_the_legend():
     panels = [Panel("A", "x", [_curve("a", [[1]]), _curve("b", [[1]])]), Panel("B", "x", [_curve("b", [[2]])])]
     drawn = curves.figure(panels)
     first, second = drawn.axes
-    assert first.get_lines()[1].get_color() == second.get_lines()[0].get_color() == curves.COLOURS[1]
+    assert first.get_lines()[1].get_color() == second.get_lines()[0].get_color() == colours.COLOURS[1]
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "b"]
 
 
@@ -142,7 +160,6 @@ def test_the_figures_are_listed_and_what_is_missing_is_said(tmp_path, capsys):
 
 
 def test_subgoals_are_drawn_in_strips(tmp_path):
-    import hrac
     from hrac.scenes.story import tell
     from hrac.view import strips
 

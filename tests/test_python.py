@@ -102,6 +102,27 @@ def test_a_callback_stops_a_training_with_a_checkpoint_that_goes_on_exactly(trai
         assert all(np.array_equal(ours[0][key], theirs[0][key]) for key in theirs[0])
 
 
+@pytest.mark.parametrize("kind", ["callbacks", "loggers"])
+def test_a_callback_or_logger_that_raises_ends_a_training_with_a_checkpoint_that_goes_on_exactly(kind, trained, tmp_path):
+    class Broken(Heard):
+        def __call__(self, moment):
+            self.write([log.Row(0, moment.step, "", 0.0)])
+
+        def write(self, rows):
+            super().write(rows)
+            if rows[0].step == 800:
+                raise ZeroDivisionError("in your code")
+
+    (whole, _), folder, broken, other = trained, tmp_path / "run", Broken(), Heard()
+    listening = {"loggers": [other]} | {kind: [broken, other] if kind == "loggers" else [broken]}
+    with pytest.raises(ZeroDivisionError, match="in your code") as caught:
+        _train(folder, seeds=2, **listening)
+    assert caught.value.__notes__ == [f"what was learned up to step 800 is saved: hrac train --resume {folder}"]
+    assert len(other.rows) == len(log.read(folder))
+    assert hrac.resume(folder, display=hrac.Silent()).finished
+    assert (folder / "metrics.csv").read_bytes() == (whole.folder / "metrics.csv").read_bytes()
+
+
 def test_all_loggers_are_closed_even_if_one_raises():
     class Broken(Heard):
         def close(self):
@@ -111,6 +132,13 @@ def test_all_loggers_are_closed_even_if_one_raises():
     with pytest.raises(OSError, match="no space"):
         _Listeners([], [before, Broken(), after]).close()
     assert (before.closed, after.closed) == (1, 1)
+
+
+def test_a_mean_is_over_the_seeds_that_have_a_metric(trained):
+    metrics = {"x": np.array([1.0, np.nan, 2.0]), "y": np.array([np.nan] * 3)}
+    moment = hrac.Moment(trained[0].folder, 0, (0, 1, 2), metrics, {}, print)
+    assert moment.mean("x") == 1.5
+    assert np.isnan([moment.mean("y"), moment.mean("z")]).all()
 
 
 def test_stop_at_waits_for_some_evaluations_in_a_row(trained):

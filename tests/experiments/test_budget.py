@@ -8,6 +8,7 @@ import hrac
 from hrac.config import replace
 from hrac.experiments import budget, tasks
 from hrac.experiments.budget import OutOfMemoryError
+from hrac.runs import join
 from hrac.training import session
 from hrac.training.state import Training
 
@@ -19,16 +20,30 @@ def _needs(task, changes):
     return config, budget.needs(config, budget.sizes_of(tasks.make_env(config)))
 
 
+def _bytes(tree):
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
 @pytest.mark.parametrize("task", ["maze", "point-maze", "ant-maze"])
 def test_buffers_and_networks_are_about_as_large_as_they_are(task):
     config, needs = _needs(task, {"manager.buffer_windows": 5000, "manager.start_fraction": 0.5, "seeds": [0, 1]})
     training = Training(config, tasks.make_env(config))
     held = [jax.tree.map(lambda leaf: leaf.nbytes, part) for part in training.runs]
     replay = sum(sum(jax.tree.leaves(part.replay)) for part in held)
-    agent = sum(sum(jax.tree.leaves(part.agent)) for part in held)
+    agent = sum(sum(jax.tree.leaves(part.agent)) for part in held) + _bytes(join(training.actors()))  # of the best evaluation
     stored = needs["manager.buffer_windows"] + needs.get("controller.buffer_steps", 0)
     assert stored == pytest.approx(replay, rel=0.2)
     assert sum(needs[f"{level}.hidden"] for level in ("manager", "controller", "adjacency")) == pytest.approx(agent, rel=0.5)
+
+
+def test_the_best_policies_are_counted_beside_the_newest(monkeypatch):
+    config = replace(tasks.config_for("point-maze"), {"adjacency.directed": True})
+    env = tasks.make_env(config)
+    training = Training(config, env)
+    training.best.see({"eval/return": np.zeros(1)}, join(training.actors()), 0)
+    monkeypatch.setattr(budget, "LEARNED", 0)
+    counted = sum(budget.networks(config, budget.sizes_of(env)).values())
+    assert counted == pytest.approx(_bytes(training.best.actors), rel=0.05)
 
 
 @pytest.mark.parametrize(

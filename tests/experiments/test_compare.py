@@ -10,7 +10,7 @@ import pytest
 import hrac
 from hrac import cli
 from hrac.config import replace, to_dict
-from hrac.experiments.compare import CompareError
+from hrac.experiments.compare import CompareError, Logged
 from hrac.experiments.statistics import StatisticsError
 from hrac.experiments.tasks import config_for
 from hrac.folder import reading
@@ -45,6 +45,14 @@ def test_folders_of_a_task_and_method_are_pooled(write):
     assert 2.0 <= score.final.interval[0] < 5.0 < score.final.interval[1] <= 8.0
     assert result.cells[0].seeds == (0, 1, 5, 7)
     assert (result.metric, result.pairs, result.overall, result.notes) == ("eval/return", (), (), ())
+
+
+def test_what_was_read_of_a_folder_stands_for_it(write):
+    first, second = write("a", {0: [1.0, 4.0]}), write("b", {1: [0.0, 8.0]})
+    read = Logged.read(first)
+    (first / "metrics.csv").unlink()
+    (score,) = hrac.compare([read, second]).scores
+    assert (score.seeds, score.mean) == (2, 6.0)
 
 
 def test_names_and_what_changes_no_number_may_differ(write):

@@ -35,9 +35,9 @@ def written(folder, rows, method="hrac", changes=None, about=None, timing=()):
     return folder
 
 
-def with_policies(folder, rows, method="hrac", seeds=2):
+def with_policies(folder, rows, method="hrac", seeds=2, k=4):
     """A run folder with the policies of untrained networks, on a grid of 7 cells."""
-    changes = TINY | {"seeds": tuple(range(seeds))}
+    changes = TINY | {"seeds": tuple(range(seeds)), "k": k}
     written(folder, rows, method, changes, timing=[(0, 1.0, 0.0), (10_000, 3.0, 5000.0)])
     config = configs.replace(config_for("maze", method), changes)
     setup = make_setup(make_env(config), config)

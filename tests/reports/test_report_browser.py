@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 import hrac
 from hrac.adjacency import network
+from hrac.view.colours import COLOURS, METHODS, ON_DARK
 from reports.browser import CHROMIUM, started
 from reports.report_runs import renamed, with_policies, written
 
@@ -105,6 +106,9 @@ def test_it_opens_from_disk_without_errors_or_requests_and_fits(browser, report,
         assert page.locator(".js-plotly-plot").count() == 7
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("document.documentElement.dataset.theme") == scheme
+        ten = ON_DARK if scheme == "dark" else COLOURS
+        swatches = page.locator(".swatch").evaluate_all("all => all.map((one) => one.style.borderTopColor)")
+        assert swatches == [f"rgb{tuple(bytes.fromhex(ten[METHODS.index(name)][1:]))}" for name in ("hrac", "no-adj")]
         page.screenshot(path=tmp_path / "page.png", full_page=True)
         assert page.evaluate(LOW_CONTRAST) == []
 
@@ -199,6 +203,16 @@ def test_the_player_is_driven_by_keys(browser, report):
         wait_for_step(page, 2)
         page.keyboard.press("Space")
         assert page.locator("#play").inner_text() == "Play"
+
+
+def test_the_player_goes_from_subgoal_to_subgoal_of_all_panels(browser, tmp_path):
+    folders = [with_policies(tmp_path / str(k), rows(1), seeds=1, k=k) for k in (10, 4)]
+    with Seen(browser, hrac.report(folders, tmp_path / "report.html", episodes=1)) as page:
+        page.locator("#scrub").focus()
+        for keys, steps in (("PageDown", (4, 8, 10, 12, 16, 20)), ("PageUp", (16, 12, 10, 8, 4, 0))):
+            for step in steps:
+                page.keyboard.press(keys)
+                assert at(page)[0] == step
 
 
 def test_a_point_of_the_map_tells_both_distances(browser, report, folders):

@@ -29,6 +29,7 @@ from hrac.folder.files import FileError
 from hrac.nets import MLP
 from hrac.scenes import drawing, film, picture, story, text
 from hrac.scenes.story import NoMapError, Story, Window
+from hrac.view import strips
 from hrac.worlds.base import Episode
 from hrac.worlds.episodes import Player
 from hrac.worlds.make import make_setup
@@ -179,6 +180,15 @@ def test_the_heat_is_drawn_around_the_agent(sketch):
     assert image.origin == "lower"
 
 
+def test_an_outline_goes_around_whole_cells():
+    axis, cells = Figure().add_subplot(), np.zeros((3, 5), bool)
+    cells[1, 1:3] = True
+    drawing.outline(axis, cells)
+    lines = {tuple(map(tuple, line.tolist())) for line in axis.collections[0].get_segments()}
+    sides = {((x, 0.5), (x, 1.5)) for x in (0.5, 2.5)}
+    assert lines == sides | {((x, y), (x + 1, y)) for x in (0.5, 1.5) for y in (0.5, 1.5)}
+
+
 def test_a_map_is_the_same_way_up_as_its_text():
     layout = "#####\n#A.##\n##.##\n#..##\n#####"
     for sketch, beyond in ((Maze(layout.replace("#..##", "#G.##")).sketch(), 0.0), (BlockMaze(layout=layout).sketch(), 0.5)):
@@ -226,6 +236,26 @@ def test_a_subgoal_outside_of_the_map_is_hollow_and_at_its_edge():
     labels = [entry.get_label() for entry in drawing.legend(tale, [0, 8])]
     assert "subgoal outside of the map" in labels
     assert not {"subgoal", "past subgoal, missed"} & set(labels)
+
+
+@pytest.mark.parametrize("sketch", [ROOM, ROOM._replace(downward=True)])
+def test_a_star_above_the_map_covers_no_letter_of_a_title(sketch):
+    tale = made(along(8), target=(5.0, -9.0 if sketch.downward else 9.0), sketch=sketch)
+    figure = Figure(layout="constrained")
+    strips.strip(figure.subplots(1, 2), tale)
+    for drawn in (figure, picture.paint(tale, 2)):
+        canvas = FigureCanvasAgg(drawn)
+        canvas.draw()
+        for panel in drawn.axes:
+            (star,) = [line for line in panel.get_lines() if line.get_marker() == "*"]
+            top = panel.transData.transform(star.get_xydata()[0])[1] + star.get_markersize() / 2 * drawn.dpi / 72
+            assert panel.title.get_window_extent(canvas.get_renderer()).y0 >= top
+
+
+def test_a_strip_of_few_subgoals_repeats_none():
+    panels = strips.strip(Figure().subplots(1, 5), made(along(5)))
+    assert [panel.get_title() for panel in panels] == ["step 0", "step 2", "step 4", "", ""]
+    assert [panel.axison for panel in panels] == [True, True, True, False, False]
 
 
 def test_a_legend_has_all_that_is_seen_at_the_last_step_that_is_shown():

@@ -91,8 +91,9 @@ class CurvesOptions:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, one curve per folder."""
-    metric: str = "eval/return"
-    """A name from metrics.csv."""
+    metric: str | None = None
+    """A name from metrics.csv (default: the paper's for a task of the paper, else eval/success if all its runs have it, else
+    eval/return)."""
     labels: tuple[str, ...] = ()
     """Names of the curves (default: the folders' names). Folders of one task and name are pooled."""
     smooth: int = 1

@@ -92,19 +92,18 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
 
 
 def networks(config: Config, size: Sizes) -> dict[str, int]:
-    """Bytes of one run's networks while they learn."""
-    critics = 2 if isinstance(config.controller, TD3) else 1
-    seen = size.obs + size.goal
-    manager = _parameters(size.obs, config.manager.hidden, size.goal) + 2 * _parameters(seen, config.manager.hidden, 1)
-    controller = _parameters(seen, config.controller.hidden, size.action)
-    controller += critics * _parameters(seen + size.action, config.controller.hidden, 1)
-    embedding = _parameters(size.goal, config.adjacency.hidden, config.adjacency.embedding_dim)
-    embedding *= 2 if config.adjacency.directed else 1
-    return {
-        "manager.hidden": LEARNED * FLOAT * manager,
-        "controller.hidden": LEARNED * FLOAT * controller,
-        "adjacency.hidden": LEARNED * FLOAT * embedding,
+    """Bytes of one run's networks while they learn, and of those of its best evaluation, which are kept beside them."""
+    manager, controller, adjacency, seen = config.manager, config.controller, config.adjacency, size.obs + size.goal
+    embeddings, critics = 2 if adjacency.directed else 1, 2 if isinstance(controller, TD3) else 1
+    counts = {  # parameters of actors and of critics
+        "manager": (_parameters(size.obs, manager.hidden, size.goal), 2 * _parameters(seen, manager.hidden, 1)),
+        "controller": (
+            _parameters(seen, controller.hidden, size.action),
+            critics * _parameters(seen + size.action, controller.hidden, 1),
+        ),
+        "adjacency": (embeddings * _parameters(size.goal, adjacency.hidden, adjacency.embedding_dim), 0),
     }
+    return {f"{level}.hidden": FLOAT * (LEARNED * (actor + critic) + actor) for level, (actor, critic) in counts.items()}
 
 
 def _parameters(inputs: int, hidden: tuple[int, ...], outputs: int) -> int:

@@ -178,11 +178,16 @@ def _shown(estimate: Estimate) -> tuple[str, str]:
 
 
 class Logged(NamedTuple):
-    """What is known of a run folder."""
+    """What was read of a run folder; `compare` takes it in place of the folder."""
 
     folder: Path
     config: Config
     rows: Sequence[Row]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Logged":
+        """The configuration and the log of a folder."""
+        return cls(folder, read_config(folder), log.read(folder))
 
 
 class _Run(NamedTuple):
@@ -194,7 +199,7 @@ class _Run(NamedTuple):
 
 
 def compare(
-    folders: str | Path | Sequence[str | Path],
+    folders: str | Path | Sequence[str | Path | Logged],
     metric: str | None = None,
     *,
     by: By = "method",
@@ -209,22 +214,7 @@ def compare(
     of its evaluations, at steps that all runs of the task have. With `normalise`, a worst and a best score for each task
     (`{"maze": (0, 5.8)}`), there is also a score over all tasks. docs/comparing.md explains the numbers.
     """
-    logs = _read(folders, labels)
-    return compare_logs(logs, metric, by=by, labels=labels, threshold=threshold, last=last, normalise=normalise)
-
-
-def compare_logs(
-    logs: Sequence[Logged],
-    metric: str | None = None,
-    *,
-    by: By = "method",
-    labels: Sequence[str] = (),
-    threshold: float | None = None,
-    last: float = LAST,
-    normalise: Mapping[str, tuple[float, float]] | None = None,
-) -> Comparison:
-    """The same of run folders that were read before."""
-    chosen, runs = _chosen(logs, metric, by, labels)
+    chosen, runs = _read(folders, metric, by, labels)
     if by == "method" and not labels:
         _require_equal_settings(runs)
     cells = _pool(runs)
@@ -254,21 +244,21 @@ def pooled(
     folders: str | Path | Sequence[str | Path], metric: str | None = None, *, by: By = "folder", labels: Sequence[str] = ()
 ) -> tuple[str, list[Cell]]:
     """The metric, and the numbers of run folders, pooled as in `compare`; for curves. Their settings are not compared."""
-    chosen, runs = _chosen(_read(folders, labels), metric, by, labels)
+    chosen, runs = _read(folders, metric, by, labels)
     return chosen, _pool(runs)
 
 
-def _read(folders: str | Path | Sequence[str | Path], labels: Sequence[str]) -> list[Logged]:
-    paths = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
-    _check_labels(len(paths), labels)
-    return [Logged(path, read_config(path), log.read(path)) for path in paths]
-
-
-def _chosen(logs: Sequence[Logged], metric: str | None, by: By, labels: Sequence[str]) -> tuple[str, list[_Run]]:
+def _read(
+    folders: str | Path | Sequence[str | Path | Logged], metric: str | None, by: By, labels: Sequence[str]
+) -> tuple[str, list[_Run]]:
     """The metric, and what the runs have of it."""
-    _check_labels(len(logs), labels)
-    folders = names([run.folder for run in logs])
-    methods = labels or (folders if by == "folder" else [run.config.method for run in logs])
+    items = [folders] if isinstance(folders, str | Path) else folders
+    if not items:
+        raise CompareError("name at least one run folder")
+    if labels and len(labels) != len(items):
+        raise CompareError(f"labels: {len(items)} are needed, one per run folder, got {len(labels)}")
+    logs = [item if isinstance(item, Logged) else Logged.read(Path(item)) for item in items]
+    methods = labels or (names([run.folder for run in logs]) if by == "folder" else [run.config.method for run in logs])
     chosen = metric or (SUCCESS if all(any(row.name == SUCCESS for row in run.rows) for run in logs) else RETURN)
     runs = []
     for (folder, config, rows), method in zip(logs, methods, strict=True):
@@ -279,13 +269,6 @@ def _chosen(logs: Sequence[Logged], metric: str | None, by: By, labels: Sequence
             raise CompareError(f"{folder}: {chosen} {where} is no finite number. Choose another metric or leave the folder out")
         runs.append(_Run(folder, config, Cell(config.task, method, *series)))
     return chosen, runs
-
-
-def _check_labels(runs: int, labels: Sequence[str]) -> None:
-    if not runs:
-        raise CompareError("name at least one run folder")
-    if labels and len(labels) != runs:
-        raise CompareError(f"labels: {runs} are needed, one per run folder, got {len(labels)}")
 
 
 def names(folders: Sequence[Path]) -> list[str]:

@@ -15,6 +15,7 @@ from hrac.experiments.compare import HOW_TO_SEPARATE, UNIMPORTANT, CompareError,
 from hrac.experiments.statistics import Cell, Numbers, StatisticsError
 from hrac.folder.reading import NoSuchMetricError, series_of
 from hrac.reports.reading import Run
+from hrac.view.colours import places
 from hrac.worlds.numbers import FAILURES
 
 RESAMPLES = 1_000
@@ -70,6 +71,7 @@ def collect(
     groups = list(dict.fromkeys(keys))
     cells = {group: _cells([run for run, key in zip(runs, keys, strict=True) if key == group]) for group in groups}
     place = [groups.index(key) for key in keys]
+    colours = places(label for _, label in groups)
     return {
         "title": _title(groups),
         "problems": [problem for run in runs for problem in run.problems] + list(notes),
@@ -77,7 +79,13 @@ def collect(
             section: {name: metric._asdict() for name, metric in metrics.items()} for section, metrics in SECTIONS.items()
         },
         "groups": [
-            {"task": task, "label": label, "charts": _charts(cells[task, label]), "endings": _endings(cells[task, label])}
+            {
+                "task": task,
+                "label": label,
+                "colour": colours[label],
+                "charts": _charts(cells[task, label]),
+                "endings": _endings(cells[task, label]),
+            }
             for task, label in groups
         ],
         "runs": [{"name": name, "group": group, **_about(run)} for run, name, group in zip(runs, names, place, strict=True)],
@@ -110,7 +118,7 @@ def _compared(
     for labels in (given,) if given else (methods, apart):
         chosen = () if labels is methods else [labels[at] for at in logs]
         try:
-            return compare.compare_logs(list(logs.values()), labels=chosen), labels, refusals
+            return compare.compare(list(logs.values()), labels=chosen), labels, refusals
         except (CompareError, StatisticsError, NoSuchMetricError) as error:
             refusals.append(str(error).removesuffix(f". {HOW_TO_SEPARATE}"))
     return None, given or apart, refusals

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from hrac.envs import palette
+from hrac.view import colours
 
 SCRIPTS = ("network.js", "charts.js", "map.js", "player.js", "report.js")
 COLOURS = ("WALL", "TARGET", "KEY", "CHEST", "BLOCK", "CHASM", "DOOR", "SUBGOAL", "APPLE", "BOMB")
@@ -52,8 +53,10 @@ def policy(*scripts: str) -> str:
 
 
 def _colours() -> str:
-    named = ((name, getattr(palette, name)) for name in COLOURS)
-    return ":root{" + "".join(f"--{name.lower()}:rgb{colour};" for name, colour in named) + "}\n"
+    """The colours of the package: those of pictures, and `--g0` to `--g9` of curves."""
+    pictures = "".join(f"--{name.lower()}:rgb{getattr(palette, name)};" for name in COLOURS)
+    light, dark = ("".join(f"--g{i}:{each};" for i, each in enumerate(ten)) for ten in (colours.COLOURS, colours.ON_DARK))
+    return f':root{{{pictures}{light}}}\n:root[data-theme="dark"]{{{dark}}}\n'
 
 
 def _asset(name: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
+from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch, Rectangle
@@ -71,6 +71,13 @@ def draw_map(axis: Axes, sketch: Sketch) -> None:
     axis.spines[:].set_color(rgba(palette.CHASM))
 
 
+def outline(axis: Axes, cells: NDArray[np.bool_], colour: str = "white", style: str = "-", width: float = 1.8) -> None:
+    """Lines around those cells of a grid (rows, columns) that are true, along their borders."""
+    below = [[(c - 0.5, r + 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[1:] != cells[:-1])]
+    right = [[(c + 0.5, r - 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[:, 1:] != cells[:, :-1])]
+    axis.add_collection(LineCollection(below + right, colors=colour, linestyles=style, linewidths=width, zorder=3))
+
+
 def draw_heat(axis: Axes, heat: NDArray[np.float64], sketch: Sketch) -> None:
     """Learned distances (`Story.heat`), and the line within which places are judged to be within k steps."""
     left, right, bottom, top = sketch.extent
@@ -107,6 +114,14 @@ def draw_step(axis: Axes, story: Story, step: int, ahead: bool = False) -> None:
 
 def _put(axis: Axes, place: NDArray[np.float64], style: str, zorder: float = 4.0) -> None:
     axis.plot(*place, linestyle="", clip_on=False, zorder=zorder, **STYLES[style])
+
+
+def title_pad(story: Story, steps: Sequence[int], pad: float) -> float:
+    """Points between panels and their titles: `pad`, or more if the star of a subgoal above the map would cover a letter."""
+    targets = ((step, story.window(step).target) for step in steps)
+    places = [(story.sketches[step], story.place(target)) for step, target in targets if target is not None]
+    top = any(sketch.nearest(place)[1] == sketch.extent[3] for sketch, place in places)
+    return STYLES["outside"]["markersize"] / 2 + 5.0 if top else pad  # letters go below the line that they stand on
 
 
 def verdict(window: Window) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from hrac.folder import files
-from hrac.scenes.drawing import draw_step, legend, verdict
+from hrac.scenes.drawing import draw_step, legend, title_pad, verdict
 from hrac.scenes.story import Story, choose
 
 PANEL_INCHES = 2.65
@@ -39,7 +39,7 @@ def paint(story: Story, panels: int = PANELS) -> Figure:
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, step in zip(axes, steps, strict=False):
         draw_step(axis, story, step, ahead=True)
-        axis.set_title(_caption(story, step), fontsize=11, pad=4)
+        axis.set_title(_caption(story, step), fontsize=11, pad=title_pad(story, steps, 4.0))
     for axis in axes[len(steps) :]:
         axis.set_axis_off()
     title = textwrap.fill(f"{story.title}: {story.ending}", CHARACTERS * columns)

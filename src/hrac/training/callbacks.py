@@ -21,15 +21,21 @@ class Moment:
     """Environment steps of each run."""
     seeds: tuple[int, ...]
     metrics: Mapping[str, NDArray[np.floating]]
-    """The newest value of each metric (docs/metrics.md), one per seed."""
+    """The newest value of each metric (docs/metrics.md), one per seed; NaN where a seed has none."""
     best: Mapping[int, Mapping[str, float]]
     """Of each seed the step and the scores of its best evaluation so far."""
     save_policies: Callable[[str | Path], None] = dataclasses.field(repr=False)
     """Writes the present policies into a folder: one file per seed, to `hrac.load`."""
 
     def mean(self, metric: str) -> float:
-        """The mean of a metric over seeds, NaN while there is none."""
-        return float(np.mean(self.metrics[metric])) if metric in self.metrics else np.nan
+        """The mean of a metric over the seeds that have it, NaN while none has."""
+        return mean_of_seeds(self.metrics, metric)
+
+
+def mean_of_seeds(metrics: Mapping[str, NDArray[np.floating]], metric: str) -> float:
+    """The mean of a metric over the seeds that have it, NaN if none has."""
+    values = np.asarray(metrics.get(metric, np.nan))
+    return float(values[~np.isnan(values)].mean()) if not np.isnan(values).all() else np.nan
 
 
 Callback: TypeAlias = Callable[[Moment], bool | None]
@@ -37,7 +43,8 @@ Callback: TypeAlias = Callable[[Moment], bool | None]
 
 
 class StopAt:
-    """A callback that stops a training once the mean of a metric over seeds is at a value in some evaluations in a row."""
+    """A callback that stops a training once the mean of a metric over seeds is at a value or above, in so many evaluations in a
+    row."""
 
     def __init__(self, metric: str, value: float, evaluations: int = 1) -> None:
         if evaluations < 1:

@@ -22,7 +22,7 @@ from hrac.folder.progress import Display, Status
 from hrac.folder.tensorboard import TensorBoard
 from hrac.runs import join
 from hrac.training import loop, policies, state
-from hrac.training.callbacks import Callback, Moment
+from hrac.training.callbacks import Callback, Moment, mean_of_seeds
 from hrac.training.state import Training
 from hrac.training.stop import Deadline, StoppedError, interruptible
 from hrac.worlds.base import DivergedError
@@ -38,7 +38,7 @@ class Ended(NamedTuple):
     interrupted: bool
     """Whether it stopped because it was asked to (Ctrl-C or another signal), not because its minutes were over."""
     last: dict[str, NDArray[np.floating]]
-    """The last evaluation: a value per seed, by metric."""
+    """The last evaluation: a value per seed, by metric; NaN where a seed has none."""
 
 
 def train(
@@ -56,7 +56,8 @@ def train(
 
     With `minutes`, it stops with a checkpoint before they are over, as estimated from the rounds and saves so far. `begun` is
     called once the training can start: if there is a checkpoint, it has been read and fits. Each callback is called after each
-    evaluation and may stop the training; loggers receive what is written to `metrics.csv`.
+    evaluation and may stop the training; loggers receive what is written to `metrics.csv`. If one of them raises, the training
+    stops with a checkpoint and the error is raised again.
     """
     if resume:
         _require_checkpoint(folder, config)
@@ -74,13 +75,8 @@ def train(
         board = TensorBoard(folder, to_dict(config), None if fresh else training.env_steps)
         with contextlib.closing(log), _naming_the_checkpoint(folder):
             record = _FolderRecord(training, folder, log, board, display, deadline, listeners)
-            if fresh and training.sources:
-                walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
-                display.say(f"{walk}first adjacency network ...")
-            if fresh:
-                display.say(_when_learning_starts(config))
-            if not (fresh or training.world.exact):
-                display.say("new episodes begin: the state of this environment cannot be saved")
+            for line in _first_words(training, fresh):
+                display.say(line)
             try:
                 loop.train(training, record, deadline, fresh)
                 record.save_best()
@@ -88,12 +84,30 @@ def train(
                 if training.env_steps == 0:
                     raise
                 record.save()
-                saved = f"what was learned up to step {training.env_steps:,} is saved: hrac train --resume {folder}"
-                raise EnvironmentFailedError(f"{error}; {saved}") from error
+                raise EnvironmentFailedError(f"{error}; {_saved(training, folder)}") from error
             except StoppedError:  # there is nothing to save in pre-training: a resumed run starts again
                 return Ended(folder, 0, False, True, {})
+            if listeners.error is not None:
+                listeners.error.add_note(_saved(training, folder))
+                raise listeners.error
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
             return Ended(folder, training.env_steps, training.ended, interrupted(), last)
+
+
+def _first_words(training: Training, fresh: bool) -> Iterator[str]:
+    """What a user should know before a training starts or goes on."""
+    config = training.config
+    if fresh:
+        if training.sources:
+            walk = f"random behaviour for {config.first_env_steps:,} steps, " if config.first_env_steps else ""
+            yield f"{walk}first adjacency network ..."
+        yield _when_learning_starts(config)
+    elif not training.world.exact:
+        yield "new episodes begin: the state of this environment cannot be saved"
+
+
+def _saved(training: Training, folder: Path) -> str:
+    return f"what was learned up to step {training.env_steps:,} is saved: hrac train --resume {folder}"
 
 
 def _when_learning_starts(config: Config) -> str:
@@ -104,22 +118,38 @@ def _when_learning_starts(config: Config) -> str:
 
 
 class _Listeners:
-    """The callbacks and loggers of a user."""
+    """The callbacks and loggers of a user. One that raises stops the training, as a signal does."""
 
     def __init__(self, callbacks: Sequence[Callback], loggers: Sequence[Logger]) -> None:
         self._callbacks, self._loggers = callbacks, loggers
-        self.stop = False
-        """Whether a callback asked to stop."""
+        self._asked = False
+        self.error: Exception | None = None
+        """The first that one of them raised."""
+
+    @property
+    def stop(self) -> bool:
+        """Whether a callback asked to stop, or one of them raised."""
+        return self._asked or self.error is not None
 
     def write(self, rows: Sequence[Row]) -> None:
         """Tell the loggers."""
         for logger in self._loggers:
-            logger.write(rows)
+            with self._keeping_errors():
+                logger.write(rows)
 
     def evaluated(self, moment: Callable[[], Moment]) -> None:
         """Tell the callbacks."""
         for callback in self._callbacks:
-            self.stop |= bool(callback(moment()))
+            with self._keeping_errors():
+                self._asked |= bool(callback(moment()))
+
+    @contextlib.contextmanager
+    def _keeping_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self.error is None:
+                self.error = error
 
     def close(self) -> None:
         """The training has ended. A logger that raises does not keep the others from closing."""
@@ -157,8 +187,7 @@ class _FolderRecord:
         self._log.write(rows)
         self._board.write(rows)
         self._listeners.write(rows)
-        for name in {row.name for row in rows}:
-            self.last[name] = np.array([row.value for row in rows if row.name == name])
+        self.last |= by_seed(rows, self._training.config.seeds)
         if any(row.name == "eval/return" for row in rows):
             now, step = time.monotonic(), self._training.env_steps
             self._pace = (step - self._mark_step) * len(self._training.config.seeds) / max(now - self._mark, 1e-9)
@@ -210,9 +239,22 @@ class _FolderRecord:
         return Moment(self._folder, training.env_steps, training.config.seeds, dict(self.last), self._scores(), save)
 
     def _status(self) -> Status:
-        mean = lambda name: float(np.mean(self.last.get(name, np.nan)))  # noqa: E731
-        step = self._training.env_steps
-        return Status(step, self._pace, mean("eval/return"), mean("eval/success"), mean("adjacency/accuracy"))
+        return_, success, accuracy = (
+            mean_of_seeds(self.last, name) for name in ("eval/return", "eval/success", "adjacency/accuracy")
+        )
+        return Status(self._training.env_steps, self._pace, return_, success, accuracy)
+
+
+def by_seed(rows: Sequence[Row], seeds: Sequence[int]) -> dict[str, NDArray[np.float64]]:
+    """The numbers of one step by metric: a value for each of the seeds, NaN where one has none.
+
+    >>> by_seed([Row(3, 100, "x", 1.5), Row(7, 100, "y", 2.5), Row(7, 100, "x", 0.5)], (3, 7))
+    {'x': array([1.5, 0.5]), 'y': array([nan, 2.5])}
+    """
+    values = {name: np.full(len(seeds), np.nan) for name in dict.fromkeys(row.name for row in rows)}
+    for row in rows:
+        values[row.name][seeds.index(row.seed)] = row.value
+    return values
 
 
 @contextlib.contextmanager

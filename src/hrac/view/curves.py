@@ -13,13 +13,9 @@ from numpy.typing import NDArray
 
 from hrac.experiments.published import Level
 from hrac.experiments.statistics import Cell, bootstrap, interquartile_mean
+from hrac.view.colours import COLOURS, places
 
 RESAMPLES = 2_000
-COLOURS = (
-    *("#3f90da", "#e76300", "#832db6", "#bd1f01", "#717581"),
-    *("#ffa90e", "#a96b59", "#92dadd", "#b9ac70", "#94a4a2"),
-)
-"""Petroff's ten, which also colour-blind people can tell apart (arXiv 2107.02270), the darker ones first."""
 DASHES = ("-", "--", ":", "-.")
 GREY = "#505050"
 FEW = 3
@@ -92,9 +88,8 @@ def of_cells(cells: Sequence[Cell], metric: str) -> list[Panel]:
 
 
 def styles_of(labels: Iterable[str]) -> dict[str, Style]:
-    """A style for each label: ten colours, then the same ones dashed."""
-    different = enumerate(dict.fromkeys(labels))
-    return {label: Style(COLOURS[i % 10], DASHES[i // 10 % len(DASHES)]) for i, label in different}
+    """A style for each label: ten colours, those of methods their own, then the same ones dashed."""
+    return {label: Style(COLOURS[i % 10], DASHES[i // 10 % len(DASHES)]) for label, i in places(labels).items()}
 
 
 def figure(

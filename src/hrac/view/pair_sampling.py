@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from hrac.errors import MissingExtraError
 from hrac.experiments.pair_sampling import Result, distances
-from hrac.scenes.drawing import EDGE, draw_map
+from hrac.scenes.drawing import EDGE, draw_map, outline
 
 NEIGHBOURS = 12
 """Nearest embeddings that each one is rebuilt from (LLE)."""
@@ -95,17 +94,10 @@ def _map(axis: Axes, result: Result, values: NDArray[np.floating], norm: Normali
 def _heat(axis: Axes, result: Result, values: NDArray[np.floating], near: NDArray[np.bool_], state: int) -> None:
     """Distances from a state, with the outlines of what is judged to be near and of what is."""
     _map(axis, result, values, Normalize(0.0, FARTHEST), "viridis")
-    _outline(axis, _grid(result, result.world.cell_distances[state] <= result.k, False), "black", ":", 1.8)
-    _outline(axis, _grid(result, near, False), "white", "-", 1.8)
+    outline(axis, _grid(result, result.world.cell_distances[state] <= result.k, False), "black", ":", 1.8)
+    outline(axis, _grid(result, near, False), "white", "-", 1.8)
     row, column = result.world.cells[state]
     axis.plot(column, row, "*", color="white", markeredgecolor="black", markersize=13)
-
-
-def _outline(axis: Axes, mask: NDArray[np.bool_], colour: str, style: str, width: float) -> None:
-    """Lines along the borders of a region."""
-    down = [[(c - 0.5, r + 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(mask[1:] != mask[:-1])]
-    across = [[(c + 0.5, r - 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(mask[:, 1:] != mask[:, :-1])]
-    axis.add_collection(LineCollection(down + across, colors=colour, linestyles=style, linewidths=width, zorder=3))
 
 
 def _from_first(result: Result) -> tuple[NDArray[np.int32], Normalize]:

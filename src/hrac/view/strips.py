@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from hrac.scenes.drawing import draw_step, legend
+from hrac.scenes.drawing import draw_step, legend, title_pad
 from hrac.scenes.story import Story, tell
 from hrac.training.policies import Policy
 from hrac.view.curves import plain, title_of
@@ -39,14 +39,20 @@ def _titles(policies: Sequence[Policy]) -> list[str]:
 
 
 def strip(axes: NDArray[Any], story: Story) -> NDArray[Any]:
-    """Draw some proposals of an episode (`hrac.scenes.story.tell`), from the first to the last, into a row of axes."""
-    for axis, step in zip(axes, _steps(story, len(axes)), strict=True):
+    """Draw some proposals of an episode (`hrac.scenes.story.tell`), from the first to the last, into a row of axes.
+
+    If it has fewer proposals than there are axes, the last ones stay empty.
+    """
+    steps = _steps(story, len(axes))
+    for axis, step in zip(axes, steps, strict=False):
         draw_step(axis, story, step)
-        axis.set_title(f"step {step}", pad=2)
+        axis.set_title(f"step {step}", pad=title_pad(story, steps, 2.0))
+    for axis in axes[len(steps) :]:
+        axis.set_axis_off()
     axes[0].set_ylabel(plain(story.title))
     return axes
 
 
 def _steps(story: Story, panels: int) -> list[int]:
-    chosen = np.linspace(0, len(story.windows) - 1, panels).round().astype(int)
-    return [story.windows[number].start for number in chosen]
+    windows = len(story.windows)
+    return [story.windows[number].start for number in np.linspace(0, windows - 1, min(panels, windows)).round().astype(int)]

@@ -13,9 +13,8 @@ const make = (kind, properties = {}, ...children) => {
 const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 const COLOURS = 10;
-const DASHES = ["solid", "solid", "solid", "solid", "solid", "dash", "dash", "dash", "dash", "dash"];
-const groupColour = (index) => colour(`g${index % COLOURS}`);
-const groupDash = (index) => (index >= COLOURS ? "dot" : DASHES[index]);
+const groupColour = (group) => colour(`g${group.colour % COLOURS}`);
+const groupDash = (group) => (group.colour < COLOURS ? "solid" : "dot");
 const faint = (hex, alpha) => `rgba(${rgb(hex).join(",")},${alpha})`;
 
 const shown = { groups: new Set(), seeds: new Set() };
@@ -72,9 +71,9 @@ function curve(parent, name, metric, members) {
   });
 }
 
-function lines(name, metric, { group, index }, when) {
+function lines(name, metric, { group }, when) {
   const chart = group.charts[name];
-  const [line, digits] = [groupColour(index), metric.share ? ".1%" : ".4~g"];
+  const [line, digits] = [groupColour(group), metric.share ? ".1%" : ".4~g"];
   const traces = [];
   if (chart.interval) {
     const [low, high] = chart.interval;
@@ -90,21 +89,21 @@ function lines(name, metric, { group, index }, when) {
       x: seeds.flatMap(() => [...chart.steps, null]),
       y: seeds.flatMap(([, values]) => [...values, null]),
       text: seeds.flatMap(([seed]) => [...chart.steps, 0].map(() => String(seed))),
-      mode: "lines", line: { color: faint(line, 0.55), width: 1, dash: groupDash(index) }, meta: "seeds",
+      mode: "lines", line: { color: faint(line, 0.55), width: 1, dash: groupDash(group) }, meta: "seeds",
       hovertemplate: `${plain(group.label)}, seed %{text}: %{y:${digits}}${when}<extra></extra>`,
     });
   }
   const between = chart.interval ? ` (%{customdata[0]:${digits}} to %{customdata[1]:${digits}})` : "";
   traces.push({
     x: chart.steps, y: chart.middle, name: plain(group.label), meta: "middle",
-    mode: chart.steps.length > 1 ? "lines" : "markers", line: { color: line, width: 2.5, dash: groupDash(index) },
+    mode: chart.steps.length > 1 ? "lines" : "markers", line: { color: line, width: 2.5, dash: groupDash(group) },
     customdata: chart.interval ? chart.steps.map((_, i) => chart.interval.map((bound) => bound[i])) : undefined,
     hovertemplate: `${plain(group.label)}: %{y:${digits}}${between}${when}<extra></extra>`,
   });
   return traces;
 }
 
-const ENDING_COLOURS = { success: "g2", "on the back": "g3", stuck: "g1", "out of time": "g4" };
+const ENDING_COLOURS = { success: "target", "on the back": "g2", stuck: "g1", "out of time": "g5" };
 
 // How episodes ended: a bar for each group.
 function endings(parent, members) {
@@ -116,7 +115,7 @@ function endings(parent, members) {
     element.style.height = `${110 + 34 * visible.length}px`;
     const traces = causes.map((cause) => ({
       type: "bar", orientation: "h", name: plain(cause), y: visible.map(({ group }) => plain(group.label)),
-      x: visible.map(({ group }) => group.endings[cause] ?? 0), marker: { color: colour(ENDING_COLOURS[cause] ?? "g6") },
+      x: visible.map(({ group }) => group.endings[cause] ?? 0), marker: { color: colour(ENDING_COLOURS[cause] ?? "g4") },
       hovertemplate: `%{y}, ${plain(cause)}: %{x:.1%}<extra></extra>`,
     }));
     const legend = { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" };
@@ -137,7 +136,7 @@ function times(parent, runs) {
     bars.style.height = `${150 + 34 * some.length}px`;
     const traces = phases.map((phase, i) => ({
       type: "bar", orientation: "h", name: phase, y: some.map((run) => plain(run.name)),
-      x: some.map((run) => run.time.phases[phase] / 60), marker: { color: colour(["g6", "g4", "g0"][i % 3]) },
+      x: some.map((run) => run.time.phases[phase] / 60), marker: { color: colour(["g9", "g4", "g0"][i % 3]) },
       hovertemplate: `%{y}, ${phase}: %{x:.1f} min<extra></extra>`,
     }));
     const legend = { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" };
@@ -150,7 +149,7 @@ function times(parent, runs) {
   charts.push(() => {
     const traces = visible().map((run) => ({
       x: run.time.steps, y: run.time.speed, mode: "lines", name: plain(run.name),
-      line: { color: groupColour(run.group), width: 2, dash: groupDash(run.group) },
+      line: { color: groupColour(data.groups[run.group]), width: 2, dash: groupDash(data.groups[run.group]) },
       hovertemplate: `${plain(run.name)}: %{y:,.0f}<extra></extra>`,
     }));
     plot(speed, traces, { hovermode: "closest", xaxis: { title: { text: "environment steps" } }, yaxis: { rangemode: "tozero" } });

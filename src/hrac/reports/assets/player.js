@@ -196,8 +196,8 @@ class Player {
     this.speed.onchange = () => this.timer && (this.stop(), this.play());
     find("before").onclick = () => this.go(this.step - 1);
     find("after").onclick = () => this.go(this.step + 1);
-    find("earlier").onclick = () => this.go((Math.ceil(this.step / this.k) - 1) * this.k);
-    find("later").onclick = () => this.go((Math.floor(this.step / this.k) + 1) * this.k);
+    find("earlier").onclick = () => this.go(this.earlier);
+    find("later").onclick = () => this.go(this.later);
     find("player").onkeydown = (event) => this.key(event);
   }
 
@@ -205,8 +205,15 @@ class Player {
     return this.panels.filter((panel) => !panel.root.hidden);
   }
 
-  get k() {
-    return this.panels[0].policy.k;
+  // The last step before this one at which a subgoal is proposed in any panel, and the next one. Panels may differ in k.
+  get earlier() {
+    const starts = this.shown.map(({ policy, length }) => (Math.ceil(Math.min(this.step, length) / policy.k) - 1) * policy.k);
+    return Math.max(...starts, 0);
+  }
+
+  get later() {
+    const starts = this.shown.map(({ policy, length }) => [(Math.floor(this.step / policy.k) + 1) * policy.k, length]);
+    return Math.min(...starts.filter(([start, length]) => start < length).map(([start]) => start), this.length);
   }
 
   get length() {
@@ -245,8 +252,8 @@ class Player {
     const steps = {
       ArrowLeft: this.step - 1,
       ArrowRight: this.step + 1,
-      PageUp: (Math.ceil(this.step / this.k) - 1) * this.k,
-      PageDown: (Math.floor(this.step / this.k) + 1) * this.k,
+      PageUp: this.earlier,
+      PageDown: this.later,
       Home: 0,
       End: this.length,
     };

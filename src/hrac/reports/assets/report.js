@@ -82,8 +82,8 @@ function choices() {
   for (const { group, index } of members) {
     shown.groups.add(index);
     const swatch = make("span", { className: "swatch" });
-    const style = groupDash(index) === "solid" ? "solid" : "dashed";
-    charts.push(() => Object.assign(swatch.style, { borderTopColor: groupColour(index), borderTopStyle: style }));
+    const style = groupDash(group) === "solid" ? "solid" : "dashed";
+    charts.push(() => Object.assign(swatch.style, { borderTopColor: groupColour(group), borderTopStyle: style }));
     const changed = (present) => {
       flip(shown.groups, index, present);
       redraw();
