@@ -53,9 +53,11 @@ def _subgoals(options: FigureOptions) -> "Figure":
     import matplotlib
 
     from hrac import api
+    from hrac.experiments.published import LEVELS
     from hrac.view import figures, strips
 
-    policies = [api.load(run) for run in options.runs or map(api.pretrained, api.pretrained_names())]
+    of_the_paper = [api.pretrained(task) for task, _ in LEVELS if task in api.pretrained_names()]
+    policies = [api.load(run) for run in options.runs or of_the_paper]
     with matplotlib.rc_context(figures.PAGE):
         return strips.draw(policies, figures.PAGE_WIDTH)
 

@@ -9,7 +9,7 @@ COLOURS = (
 """Petroff's ten, which also colour-blind people can tell apart (arXiv 2107.02270), the darker ones first."""
 ON_DARK = tuple({"#832db6": "#9d4fd0", "#bd1f01": "#d93616"}.get(colour, colour) for colour in COLOURS)
 """The same for dark pages."""
-METHODS = ("hrac", "hiro", "hrl-her", "no-adj", "vanilla", "hrac-o", "flat", "neg-reward", "hiro-b", "flat-her")
+METHODS = ("hrac", "hiro", "hrac-plus", "hrl-her", "no-adj", "vanilla", "hrac-o", "flat", "neg-reward", "hiro-b", "flat-her")
 """Each has the colour at its place."""
 
 
@@ -19,7 +19,7 @@ def places(labels: Iterable[str]) -> dict[str, int]:
     Places from 10 on stand for the same colours with other dashes.
 
     >>> places(["mine", "HRAC", "hrl-her", "yours"])
-    {'mine': 1, 'HRAC': 0, 'hrl-her': 2, 'yours': 3}
+    {'mine': 1, 'HRAC': 0, 'hrl-her': 3, 'yours': 2}
     """
     different = list(dict.fromkeys(labels))
     own = {label: METHODS.index(label.lower()) for label in different if label.lower() in METHODS}
