@@ -9,8 +9,8 @@ COLOURS = (
 """Petroff's ten, which also colour-blind people can tell apart (arXiv 2107.02270), the darker ones first."""
 ON_DARK = tuple({"#832db6": "#9d4fd0", "#bd1f01": "#d93616"}.get(colour, colour) for colour in COLOURS)
 """The same for dark pages."""
-METHODS = ("hrac", "hiro", "hrl-her", "no-adj", "vanilla", "hrac-o", "flat", "neg-reward", "hiro-b", "flat-her")
-"""Each has the colour at its place."""
+METHODS = ("hrac", "hiro", "hrl-her", "no-adj", "vanilla", "hrac-o", "flat", "neg-reward", "hiro-b", "flat-her", "hrac-plus")
+"""Each has the colour at its place; the eleventh has the first one, with other dashes."""
 
 
 def places(labels: Iterable[str]) -> dict[str, int]:
