@@ -33,7 +33,8 @@ from hrac.sweeps.status import read
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMAND_PAGES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
+COMMAND_PAGES = [*PAGES, ROOT / "CONTRIBUTING.md"]
+"""Not the benchmarks': their commands are those of the commits that they name."""
 RUN = [
     "README.md",
     *(f"docs/{name}.md" for name in ("algorithm", "comparing", "environments", "metrics", "theory", "tutorial")),
@@ -158,7 +159,7 @@ OPTIONS = {
     "list": ListOptions,
     "bench": BenchOptions,
 }
-STANDS_FOR = {"TASK": "maze", "M": "hrac", "NAME": "hrac", "X": "1"}
+STANDS_FOR = {"TASK": "maze", "NAME": "hrac"}
 """What a reader may put in place of words of a command."""
 
 
