@@ -16,6 +16,7 @@ OURS = {
     "manager__value_scale": "mean",
     "controller__critic_layer_norm": True,
     "controller__action_share": 0.5,
+    "training__quiet_share": 0.5,
 }
 
 
@@ -40,4 +41,5 @@ def test_each_of_ours_arrives_where_it_belongs():
     agent = jax.eval_shape(lambda: agents.init(jax.random.key(0), setup))
     assert [len(level.critics[0].gains) for level in (agent.manager, agent.controller)] == [2, 2]
     assert setup.actions.share == 0.5
+    assert setup.has_quiet_episodes
     assert manager.settings(config).value_scale == "mean"

@@ -21,7 +21,7 @@ from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.nets import MLP
 from hrac.settings import A2C
-from hrac.spaces import Actions, AnyArray
+from hrac.spaces import Actions, AnyArray, Box
 
 
 class Setup(NamedTuple):
@@ -42,6 +42,11 @@ class Setup(NamedTuple):
     def remembers(self) -> bool:
         """Whether points visited in an episode may become subgoals."""
         return isinstance(self.cfg.controller, A2C) and self.cfg.controller.hindsight > 0
+
+    @property
+    def has_quiet_episodes(self) -> bool:
+        """Whether some episodes of training are played without exploration noise."""
+        return self.cfg.training.quiet_share > 0
 
 
 class Actors(NamedTuple):
@@ -64,6 +69,8 @@ class SubgoalState(NamedTuple):
     """A random point among those visited in the episode so far, each with the same chance. None: nothing is remembered."""
     visits: Int[AnyArray, "*n"] | None = None
     """How many points that is; at 0 the episode has just begun."""
+    quiet: Bool[AnyArray, "*n"] | None = None
+    """Whether the episode is played without exploration noise. None: none is."""
 
 
 class Noise(NamedTuple):
@@ -79,6 +86,8 @@ class Noise(NamedTuple):
     """Between 0 and 1: whether a visited point replaces the subgoal, and whether the present point is kept. None: never."""
     at_target: Float[AnyArray, "*n"] | None = None
     """Between 0 and 1: whether the target of the task replaces the subgoal. None: never."""
+    quiet: Float[AnyArray, "*n"] | None = None
+    """Between 0 and 1: whether an episode that follows this step is played without noise. None: none is."""
 
 
 def decide(
@@ -93,17 +102,21 @@ def decide(
     """g_t from the manager where a new one is due, else the present one; a_t from the controller for it.
 
     `action_noise` is added to the action, or to its logits. `noise` explores subgoals, and `ready` says where the manager has
-    started to learn. Without these two, subgoals are the manager's, without noise.
+    started to learn. Without these two, subgoals are the manager's, without noise. So they are in quiet episodes, where also
+    vectors have no noise; discrete actions are drawn from the policy there too, as they are in evaluation.
     """
+    xp, quiet = obs.__array_namespace__(), state.quiet
 
     def proposed() -> AnyArray:
         subgoal = propose(actors, obs, setup, noise, ready)
-        if noise is None or noise.hindsight is None:
-            return subgoal
-        return in_hindsight(subgoal, state, obs, noise.hindsight, setup)
+        if noise is not None and noise.hindsight is not None:
+            subgoal = in_hindsight(subgoal, state, obs, noise.hindsight, setup)
+        return subgoal if quiet is None else xp.where(quiet[..., None], propose(actors, obs, setup), subgoal)
 
     subgoal = _where_due(state, proposed)
     raw = actors.controller(setup.space.controller_input(obs, subgoal))
+    if quiet is not None and isinstance(setup.actions, Box):
+        action_noise = xp.where(quiet[..., None], 0.0, action_noise)
     return subgoal, setup.actions.choose(raw, action_noise)
 
 
@@ -211,13 +224,28 @@ def remember(
     )
 
 
+def draw_quiet(
+    state: SubgoalState,
+    done: Bool[AnyArray, "*n"],
+    ready: Bool[AnyArray, "*n"],
+    chance: Float[AnyArray, "*n"] | None,
+    setup: Setup,
+) -> SubgoalState:
+    """The state in which it is drawn anew, where an episode is over, whether the next one is quiet. None is before learning."""
+    if chance is None:
+        return state
+    drawn = ready & (chance < setup.cfg.training.quiet_share)
+    return state._replace(quiet=chance.__array_namespace__().where(done, drawn, state.quiet))
+
+
 def first_state(like: Float[AnyArray, "*n obs"], setup: Setup) -> SubgoalState:
     """The state before the first step, for observations `like`."""
     xp, shape, dtype = like.__array_namespace__(), like.shape[:-1], np.int32
     points = xp.zeros((*shape, setup.space.goal_dim), dtype=np.float32)
-    if not setup.remembers:
-        return SubgoalState(points, xp.zeros(shape, dtype=dtype))
-    return SubgoalState(points, xp.zeros(shape, dtype=dtype), points, xp.zeros(shape, dtype=dtype))
+    state = SubgoalState(points, xp.zeros(shape, dtype=dtype))
+    if setup.remembers:
+        state = state._replace(visited=points, visits=xp.zeros(shape, dtype=dtype))
+    return state._replace(quiet=xp.zeros(shape, dtype=bool)) if setup.has_quiet_episodes else state
 
 
 def _where_due(state: SubgoalState, proposed: Callable[[], AnyArray]) -> AnyArray:

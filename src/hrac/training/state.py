@@ -35,8 +35,8 @@ Tree = TypeVar("Tree")
 
 def traced_part(config: Config) -> Config:
     """The configuration without the settings that compiled programs do not use, so that changing these needs no compilation."""
-    rounds_only = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run")}
-    training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **rounds_only)
+    of_rounds = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run", "quiet_share")}
+    training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **of_rounds)
     return dataclasses.replace(config, task="", method="", seeds=(0,), training=training)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 from numpy.typing import NDArray
 
-from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, first_state, remember
+from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, draw_quiet, first_state, remember
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import Environment, State, Step, known_distances
@@ -135,6 +135,7 @@ def _collect(
         step = Trajectory(state.obs, subgoal, action, after.reward, after.obs, after.terminated, after.truncated, clock, last)
         hierarchy = carry_on(state.hierarchy._replace(subgoal=subgoal), state.obs, after.obs, last, setup.space)
         hierarchy = remember(hierarchy, state.obs, done, noise.hindsight, setup.space)
+        hierarchy = draw_quiet(hierarchy, done, ready, noise.quiet, setup)
         env_state, obs = _restart(keys_reset, done, after, env, axes)
         total = state.episode_return + after.reward
         return RolloutState(env_state, obs, hierarchy, jnp.where(done, 0.0, total)), (step, total)
@@ -147,6 +148,9 @@ def _collect(
 
 Draws = tuple[Noise, Float[Array, "*n outputs"], Key[Array, "*n"], Key[Array, "*n"]]
 """Random numbers: for subgoals, for actions, keys for steps, keys for resets."""
+
+QUIET = 4
+"""Folded into a key of which 0 to 3 are in use: `split` gives the same keys as these."""
 
 
 def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
@@ -166,6 +170,7 @@ def draw_round(key: PRNGKeyArray, setup: Setup) -> Draws:
             lottery=jax.random.uniform(key_lottery, (manager.candidates,)),
             hindsight=jax.random.uniform(more[0], (2,)) if more else None,
             at_target=jax.random.uniform(jax.random.fold_in(key, 1), ()) if manager.target_chance > 0 else None,
+            quiet=jax.random.uniform(jax.random.fold_in(key, QUIET), ()) if setup.has_quiet_episodes else None,
         )
 
     keys = jax.random.split(key, training.round_env_steps // copies)

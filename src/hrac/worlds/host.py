@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, first_state, remember
+from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, draw_quiet, first_state, remember
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask, SimulationError, known_distances
@@ -100,7 +100,7 @@ class HostWorld:
             action_noise, noise = draws.at(time)
             subgoal, action = decide(everyone, self.hierarchy, self.obs, self.setup, action_noise, noise, ready)
             with self._naming_the_seed(self.copies):
-                step, totals[:, time] = self._step(subgoal, action, noise)
+                step, totals[:, time] = self._step(subgoal, action, noise, ready)
             steps.append(step)
         trajectory = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *steps)
         return self._parts.split(Collected(trajectory, totals, visited(trajectory, self.setup.space)))
@@ -137,10 +137,13 @@ class HostWorld:
             lottery = rng.random((*shape, count), np.float32)
             hindsight = rng.random((*shape, 2), np.float32) if self.setup.remembers else None
             at_target = rng.random(shape, np.float32) if manager.target_chance > 0 else None
-            drawn.append(Draws(Noise(first_subgoal, subgoals, lottery, hindsight, at_target), action))
+            quiet = rng.random(shape, np.float32) if self.setup.has_quiet_episodes else None
+            drawn.append(Draws(Noise(first_subgoal, subgoals, lottery, hindsight, at_target, quiet), action))
         return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *drawn)
 
-    def _step(self, subgoal: Numbers, action: NDArray[Any], noise: Noise) -> tuple[Trajectory, Numbers]:
+    def _step(
+        self, subgoal: Numbers, action: NDArray[Any], noise: Noise, ready: NDArray[np.bool_]
+    ) -> tuple[Trajectory, Numbers]:
         """One step of all copies. Where an episode ended, a new one begins."""
         shape, obs, clock = (self.runs, self.copies), self.obs, self.hierarchy.clock
         after = self.env.step(action.reshape(-1, *action.shape[2:]))
@@ -155,7 +158,8 @@ class HostWorld:
         self.obs = next_obs.reshape(*shape, -1)
         step = Trajectory(obs, subgoal, action, reward.astype(np.float32), self.obs, terminated, truncated, clock, last)
         hierarchy = carry_on(self.hierarchy._replace(subgoal=subgoal), obs, self.obs, last, self.setup.space)
-        self.hierarchy = remember(hierarchy, obs, done, noise.hindsight, self.setup.space)
+        hierarchy = remember(hierarchy, obs, done, noise.hindsight, self.setup.space)
+        self.hierarchy = draw_quiet(hierarchy, done, ready, noise.quiet, self.setup)
         total = self.total + reward
         self.total = np.where(done, 0.0, total)
         if done.any():
