@@ -19,7 +19,9 @@ GRIDS = {
         "mean, eta 2, discount 0.95, layer norms": CHOICES / "maze-mean2-d95-norm",
         "slope, eta 1, discount 0.95, layer norms": CHOICES / "maze-slope1-d95-norm",
         "slope, eta 4, discount 0.95, layer norms": CHOICES / "maze-slope4-d95-norm",
-        "slope, eta 2, discount 0.95 (`hrac-plus`)": CHOICES / "maze-slope2-d95",
+        "slope, eta 8, discount 0.95": CHOICES / "maze-slope8-d95",
+        "slope, eta 2, discount 0.95": CHOICES / "maze-slope2-d95",
+        "slope, eta 2, discount 0.95, quiet 0.2": CHOICES / "maze-slope2-d95-quiet",
     },
     "key-chest": {
         "plain, eta 20": RESULTS / "key-chest-methods/hrac",
@@ -29,7 +31,8 @@ GRIDS = {
         "mean, eta 2, discount 0.95": CHOICES / "key-chest-mean2-d95",
         "slope, eta 1, discount 0.95, layer norms": CHOICES / "key-chest-slope1-d95-norm",
         "slope, eta 4, discount 0.95, layer norms": CHOICES / "key-chest-slope4-d95-norm",
-        "slope, eta 2, discount 0.95 (`hrac-plus`)": CHOICES / "key-chest-slope2-d95",
+        "slope, eta 2, discount 0.95": CHOICES / "key-chest-slope2-d95",
+        "slope, eta 2, discount 0.95, quiet 0.2": CHOICES / "key-chest-slope2-d95-quiet",
     },
 }
 ANTS = {
@@ -122,10 +125,11 @@ def grids() -> None:
         for name, folder in runs.items():
             cell = cell_of(folder, "eval/return")
             score, error = last_ten(folder, "eval/return")
-            soon = np.median(statistics.steps_to(cell, SOLVED))
+            median = np.median(statistics.steps_to(cell, SOLVED))
+            soon = f"{median:,.0f}" if np.isfinite(median) else "never"
             print(
                 f"| {TITLES[task]} | {name} | {len(cell.values)} | {cell.steps[-1]:,} | {score:.2f} +- {error:.2f} | "
-                f"{cell.values[:, -10:].mean(axis=1).min():.2f} | {first_above(folder, SOLVED)} | {soon:,.0f} | "
+                f"{cell.values[:, -10:].mean(axis=1).min():.2f} | {first_above(folder, SOLVED)} | {soon} | "
                 f"{fallen(folder)} | {after_settling(folder)} |"
             )
 

@@ -22,6 +22,8 @@ def test_the_other_ants_do_what_they_learned():
     assert "success" not in str(gather)
     (key_chest,) = hrac.evaluate(hrac.pretrained("key-chest"), episodes=20)
     assert key_chest.means["eval/return"] >= 5.9  # it was 6.00 over 100 episodes
+    (maze,) = hrac.evaluate(hrac.pretrained("maze"), episodes=20)
+    assert maze.means["eval/return"] >= 5.7  # it was 5.80 over 100 episodes
     causes = [sparse.means[f"eval/{name}"] for name in ("success", "failed_fallen", "failed_stuck", "failed_out_of_time")]
     assert sum(causes) == pytest.approx(1.0)
     assert sparse.means["eval/subgoal_length"] > sparse.means["eval/window_displacement"] > 0.3
@@ -40,5 +42,5 @@ def test_an_evaluation_says_why_episodes_failed():
 
 
 def test_what_does_not_come_with_the_package_is_said():
-    with pytest.raises(hrac.RunFolderError, match=r"for 'maze' comes with the package\. There are: ant-gather, ant-maze, "):
-        hrac.pretrained("maze")
+    with pytest.raises(hrac.RunFolderError, match=r"for 'ant-w' comes with the package\. There are: ant-gather, ant-maze, "):
+        hrac.pretrained("ant-w")
