@@ -103,7 +103,7 @@ class ManagerConfig:
     value_scale: Literal["plain", "mean", "slope"] = "plain"
     """The actor's value term: the critic's value (paper); that divided by its mean absolute value over the minibatch; or that
     multiplied so that it rises as steeply with the subgoal as the learned distance does. With "slope", `eta` is how much
-    stronger the adjacency loss pulls than the value, whatever the rewards and the size of the map are (ours)."""
+    stronger the adjacency loss pulls than the value in an update that has both, whatever the rewards and the map are (ours)."""
 
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""

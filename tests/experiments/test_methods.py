@@ -1,5 +1,7 @@
 """What each method does differently, at work."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,6 +78,14 @@ def test_only_an_agent_that_can_fall_uses_less_of_its_torque():
     assert plus["point-maze"].controller.action_share == 1
     assert {config.manager.value_scale for config in plus.values()} == {"slope"}
     assert [config.manager.discount for config in plus.values()] == [0.99, 0.99, 0.95]
+
+
+def test_hrac_plus_raises_nothing_that_a_task_has_lower(monkeypatch):
+    own = {"manager.discount": 0.9}
+    monkeypatch.setitem(tasks.TASKS, "mine", dataclasses.replace(tasks.find("maze"), name="mine", settings=own))
+    assert tasks.config_for("mine", "hrac-plus").manager.discount == 0.9
+    monkeypatch.setitem(tasks.TASKS, "far", dataclasses.replace(tasks.find("maze"), name="far", settings={}))
+    assert tasks.config_for("far", "hrac-plus").manager.discount == 0.95
 
 
 def _train(task, method, folder, steps=600):

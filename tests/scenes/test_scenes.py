@@ -12,6 +12,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
 from PIL import Image
 
 import hrac
@@ -22,7 +23,7 @@ from hrac.envs.ant import opengl
 from hrac.envs.ant.opengl import RenderingUnavailableError
 from hrac.envs.blocks import BlockMaze
 from hrac.envs.grid import MAZE, Maze
-from hrac.envs.sketch import Sketch
+from hrac.envs.sketch import Mark, Sketch
 from hrac.errors import MissingExtraError
 from hrac.experiments import tasks
 from hrac.folder.files import FileError
@@ -187,6 +188,17 @@ def test_an_outline_goes_around_whole_cells():
     lines = {tuple(map(tuple, line.tolist())) for line in axis.collections[0].get_segments()}
     sides = {((x, 0.5), (x, 1.5)) for x in (0.5, 2.5)}
     assert lines == sides | {((x, y), (x + 1, y)) for x in (0.5, 1.5) for y in (0.5, 1.5)}
+
+
+def test_the_letter_of_a_mark_fits_its_cell_and_stands_upright():
+    letters = []
+    for downward in (False, True):
+        axis = Figure(figsize=(0.5, 0.5)).add_subplot()
+        drawing.draw_map(axis, ROOM._replace(downward=downward, marks=(Mark("G", 2.0, 3.0),)))
+        letters += [patch.get_path() for patch in axis.patches if isinstance(patch, PathPatch)]
+    up, down = letters
+    assert np.abs(up.get_extents().get_points() - [2.0, 3.0]).max() < 0.5  # the cell is half as far to each side
+    np.testing.assert_allclose(down.vertices, up.vertices * [1, -1] + [0, 6])
 
 
 def test_a_map_is_the_same_way_up_as_its_text():

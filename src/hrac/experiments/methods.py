@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 from hrac.config import ConfigError
 
 
+class AtMost(float):
+    """A setting that is lowered to this. A task whose own value is lower keeps it."""
+
+
 class Method(NamedTuple):
     """The meaning of a name after `--method`."""
 
@@ -41,10 +45,10 @@ FLAT = {
 METHODS = {
     "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
     "hrac-plus": Method(
-        "HRAC with value and adjacency on one scale, a longer memory for rare rewards, fewer loops and fewer falls (ours)",
+        "HRAC with value and adjacency on one scale; a shorter horizon, or less weight decay; ants with less torque (ours)",
         {"manager.value_scale": "slope", "manager.eta": 2.0},
-        {"a2c": {"manager.discount": 0.95}, "td3": {"manager.critic_weight_decay": 1e-5}},
-        where_it_can_fall={"controller.action_share": 2 / 3},
+        {"a2c": {"manager.discount": AtMost(0.95)}, "td3": {"manager.critic_weight_decay": AtMost(1e-5)}},
+        where_it_can_fall={"controller.action_share": AtMost(2 / 3)},
     ),
     "hiro": Method("directional subgoals with off-policy correction, without adjacency", HIRO),
     "hiro-b": Method(

@@ -245,4 +245,7 @@ def config_for(task: str, method: str = "hrac") -> Config:
     row = find(task)
     learner = row.settings.get("controller.learner", Config().controller.learner)
     differences = methods.find(method).settings_for(learner, row.can_fall)
+    for name, value in differences.items():
+        if isinstance(value, methods.AtMost):
+            differences[name] = min(value, row.settings.get(name, value))
     return replace(Config(), {"task": task, "method": method} | row.settings | differences)

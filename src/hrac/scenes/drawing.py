@@ -7,9 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, Patch, Rectangle
+from matplotlib.patches import Circle, Patch, PathPatch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
 from hrac.envs import palette
@@ -24,6 +27,8 @@ BLOCKS: dict[str, Any] = {"facecolor": rgba(palette.BLOCK), "edgecolor": WALL, "
 
 MARKS = {"G": ("goal", palette.TARGET), "K": ("key", palette.KEY), "C": ("chest", palette.CHEST)}
 """What the letters of a layout mean, and their colours."""
+LETTER_HEIGHT = 0.6
+"""Of a cell."""
 THINGS = {"apple": ("o", palette.APPLE), "bomb": ("X", palette.BOMB)}
 """How things are drawn."""
 DISTANCES = LinearSegmentedColormap.from_list(
@@ -59,7 +64,7 @@ def draw_map(axis: Axes, sketch: Sketch) -> None:
     for letter, x, y in sketch.marks:
         if letter in MARKS:
             axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1.0, 1.0, facecolor=rgba(MARKS[letter][1]), edgecolor="white"))
-            axis.text(x, y, letter, ha="center", va="center_baseline", fontsize=9, fontweight="bold")
+            axis.add_patch(_letter(letter, x, y, sketch.downward))
     for x, y, dx, dy in sketch.arrows:
         shaft = {"width": 0.06, "head_width": 0.5, "head_length": 0.4, "length_includes_head": True}
         axis.arrow(x - 0.35 * dx, y - 0.35 * dy, 0.7 * dx, 0.7 * dy, facecolor=WALL, edgecolor="none", **shaft)
@@ -69,6 +74,15 @@ def draw_map(axis: Axes, sketch: Sketch) -> None:
     axis.set(xlim=sketch.extent[:2], ylim=sketch.extent[2:], aspect="equal", xticks=[], yticks=[])
     axis.set_facecolor(rgba(palette.FLOOR))
     axis.spines[:].set_color(rgba(palette.CHASM))
+
+
+def _letter(letter: str, x: float, y: float, downward: bool) -> PathPatch:
+    """A letter in the middle of a cell, which it fits in pictures of any size."""
+    path = TextPath((0, 0), letter, size=1, prop=FontProperties(weight="bold"))
+    box = path.get_extents()
+    middle = Affine2D().translate(-(box.x0 + box.x1) / 2, -(box.y0 + box.y1) / 2)
+    sized = middle.scale(LETTER_HEIGHT / box.height, (-1 if downward else 1) * LETTER_HEIGHT / box.height)
+    return PathPatch(sized.translate(x, y).transform_path(path), color="black", linewidth=0)
 
 
 def outline(axis: Axes, cells: NDArray[np.bool_], colour: str = "white", style: str = "-", width: float = 1.8) -> None:
