@@ -58,7 +58,7 @@ def test_the_ants_say_in_one_line_that_they_need_mujoco(first, message, command)
     [
         "gymnasium.make('hrac/AntMaze-v0')",
         "gymnasium.make_vec('hrac/AntGather-v0', num_envs=2)",
-        "hrac.load(hrac.pretrained('ant-maze'))",
+        "hrac.evaluate('ant-maze', episodes=1)",
     ],
 )
 def test_python_says_so_too(made):

@@ -198,7 +198,7 @@ def test_a_policy_is_evaluated_and_loaded_by_the_name_of_its_task(trained):
     policy = hrac.load(outcome.folder, 1)
     (direct,), (by_path,) = hrac.evaluate(policy, episodes=2), hrac.evaluate(outcome.folder, 2, seed=1)
     assert direct.means == by_path.means
-    assert repr(hrac.load("ant-maze")) == "Policy(ant-maze, hrac, seed 0)"
+    assert repr(hrac.load("ant-maze")) == "Policy(ant-maze, hrac-plus, seed 4)"
     with pytest.raises(
         hrac.RunFolderError, match=r"nowhere does not exist: name a run folder, a policy file or a task that comes"
     ):
