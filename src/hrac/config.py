@@ -92,9 +92,14 @@ class Config:
 
     @property
     def controller_updates(self) -> float:
-        """Gradient steps of a TD3 controller per round; the manager makes 1/k as many."""
+        """Gradient steps of a TD3 controller per round."""
         per_step = self.controller.updates_per_env_step if isinstance(self.controller, TD3) else 1.0
         return self.training.round_env_steps * per_step
+
+    @property
+    def manager_updates(self) -> int:
+        """Gradient steps of the manager per round."""
+        return round(self.controller_updates / self.k) * self.manager.updates_per_window
 
     @property
     def first_env_steps(self) -> int:

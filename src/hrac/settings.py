@@ -51,6 +51,11 @@ class ManagerConfig:
     """Chance that a subgoal to explore with is the target of the task, or its direction, on tasks that show one (ours; paper:
     0). It finds rewards that are paid at the target only."""
 
+    hindsight: Fraction = 0.0
+    """Share of the windows in a minibatch whose target of the task is replaced by a point that was reached later in the
+    episode, with the rewards that this target would have paid (ours; paper: 0). It learns from episodes that missed their
+    target. Only on tasks that show one and know what other targets pay."""
+
     eta: NonNegative = 20.0
     """Weight of the adjacency loss (Eq. 12; Tables 1 and 2). 0 leaves the manager unconstrained."""
 
@@ -81,6 +86,10 @@ class ManagerConfig:
 
     value_every_gradient_steps: Count = 2
     """The actor's value term is applied once per this many updates, its adjacency term at each (Table 1: 2; Table 2: 1)."""
+
+    updates_per_window: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Gradient steps for every k steps of the environment, or for every k updates of a TD3 controller (paper: 1). More learn
+    more from few steps, and take longer (ours)."""
 
     discount: Fraction = 0.99
     """gamma, per window (Tables 1 and 2)."""
@@ -238,7 +247,7 @@ class TD3(ControllerSettings):
     """Whether the last step of a subgoal's window is terminal for the controller (published code: on Gather)."""
 
     updates_per_env_step: Annotated[float, Field(ge=1e-6, le=1000)] = 1.0
-    """Gradient steps per environment step; the manager makes 1/k as many (paper: 1)."""
+    """Gradient steps per environment step; the manager makes 1/k as many, times its `updates_per_window` (paper: 1)."""
 
 
 ControllerConfig: TypeAlias = A2C | TD3
@@ -309,7 +318,7 @@ class TrainingConfig:
 
     round_env_steps: Count = 200
     """Steps of one run between updates. Then follow one controller update (A2C) or `updates_per_env_step` per step (TD3), and
-    1/k manager updates per step (A2C) or per controller update (TD3)."""
+    1/k manager updates per step (A2C) or per controller update (TD3), times `manager.updates_per_window`."""
 
     envs_per_run: Count = 1
     """Copies of the environment that share one run's round."""

@@ -15,6 +15,7 @@ from hrac.agents.windows import (
     empty_steps,
     intrinsic_rewards,
     manager_window,
+    with_targets,
 )
 from hrac.config import Config
 from hrac.experiments import tasks
@@ -193,3 +194,62 @@ def test_the_steps_before_a_first_round_belong_to_nothing():
     assert (steps.obs.shape, steps.subgoal.shape, steps.action.shape) == ((2, 5), (2, 1), (2, 3))
     assert steps.last.all()  # each is a window of its own
     assert not steps.clock.any()
+
+
+def _aimed(target, rewards, ends=(), truncated=False):
+    """Three steps of one window on the line, from 0 to 3; observations end with the target."""
+    window = _trajectory(ends, rewards, truncated=truncated)
+    seen = lambda obs: jnp.concatenate([obs, jnp.full((3, 1), target)], axis=1)  # noqa: E731
+    return jax.tree.map(lambda leaf: leaf[None], window._replace(obs=seen(window.obs), next_obs=seen(window.next_obs)))
+
+
+def _told(window, point, ending=True, where=True, inside=(True, True, True)):
+    """The window of `_aimed` with another target, which pays 5 within half a step of it, and ends the episode if `ending`."""
+
+    def outcome(points, targets):
+        near = jnp.abs(points - targets)[..., 0] < 0.5
+        return jnp.where(near, 5.0, 0.0), near & ending
+
+    space = LINE._replace(context=1)
+    told = with_targets(window, jnp.array([inside]), jnp.array([[float(point)]]), jnp.array([where]), space, outcome)
+    return manager_window(*told, CFG).whole
+
+
+def test_a_window_with_another_target_is_paid_by_it():
+    whole = _told(_aimed(9.0, [0, 0, 0]), 3.0)
+    assert whole.obs.tolist() == [[0.0, 3.0]]
+    assert whole.next_obs.tolist() == [[3.0, 3.0]]
+    assert (whole.reward.tolist(), whole.bootstrap.tolist()) == ([5.0], [False])
+    assert whole.action.tolist() == [[100.0]]  # the subgoal stays
+
+
+def test_a_window_ends_where_another_target_is_reached_first():
+    whole = _told(_aimed(9.0, [0, 0, 0]), 1.0)
+    assert (whole.reward.tolist(), whole.bootstrap.tolist()) == ([5.0], [False])
+    goes_on = _told(_aimed(9.0, [0, 0, 0]), 1.0, ending=False)
+    assert (goes_on.reward.tolist(), goes_on.bootstrap.tolist()) == ([5.0], [True])
+
+
+def test_a_window_that_ended_at_its_target_goes_on_with_another_one():
+    whole = _told(_aimed(3.0, [0, 0, 5], ends=[2]), 7.0)
+    assert (whole.reward.tolist(), whole.bootstrap.tolist()) == ([0.0], [True])
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_other_ends_remain_with_another_target(truncated):
+    """A fall, or the end of time, at a place that is not the target."""
+    whole = _told(_aimed(9.0, [0, 0, -1], ends=[2], truncated=truncated), 7.0)
+    assert (whole.reward.tolist(), whole.bootstrap.tolist()) == ([0.0], [False])
+
+
+def test_steps_after_the_end_of_a_short_window_count_for_nothing_with_another_target():
+    """The window has one step, which ended somewhere else. It is repeated, as `sample_windows` does."""
+    window = jax.tree.map(lambda leaf: leaf[:, [0, 0, 0]], _aimed(9.0, [2, 0, 0], ends=[0]))
+    whole = _told(window, 1.0, ending=False, inside=(True, False, False))
+    assert (whole.reward.tolist(), whole.bootstrap.tolist()) == ([5.0], [False])
+
+
+def test_windows_that_are_not_chosen_keep_their_target():
+    window = _aimed(9.0, [1, 2, 3], ends=[2])
+    kept, before = _told(window, 1.0, where=False), manager_window(window, jnp.ones((1, 3), bool), CFG).whole
+    jax.tree.map(np.testing.assert_array_equal, kept, before)

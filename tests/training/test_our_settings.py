@@ -14,6 +14,8 @@ from tiny import TWO_TD3
 OURS = {
     "manager__critic_layer_norm": True,
     "manager__value_scale": "mean",
+    "manager__hindsight": 0.5,
+    "manager__updates_per_window": 2,
     "controller__critic_layer_norm": True,
     "controller__action_share": 0.5,
     "training__quiet_share": 0.5,
@@ -43,3 +45,5 @@ def test_each_of_ours_arrives_where_it_belongs():
     assert setup.actions.share == 0.5
     assert setup.has_quiet_episodes
     assert manager.settings(config).value_scale == "mean"
+    assert setup.outcome is not None
+    assert config.manager_updates == 2 * config.training.round_env_steps // config.k

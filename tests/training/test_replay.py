@@ -65,6 +65,12 @@ class _Recorder:
         return step
 
 
+def _windows(key, ring, shape, k, copies):
+    """Steps of drawn windows, and which belong to them."""
+    place, inside = replay.sample_windows(key, ring, shape, k, copies)
+    return replay.steps_at(ring, place), inside
+
+
 def _filled(rounds, seed=0, windows=6, **options):
     setup, recorder = _setup(windows), _Recorder(seed, **options)
     ring, extend = replay.create(setup), jax.jit(replay.extend)
@@ -76,7 +82,7 @@ def _filled(rounds, seed=0, windows=6, **options):
 @pytest.mark.parametrize("rounds", [1, 2, 7, 40])
 def test_windows_that_are_drawn_are_those_that_happened_the_newest_of_them(rounds):
     setup, recorder, ring = _filled(rounds)
-    steps, inside = replay.sample_windows(jax.random.key(1), ring, (400,), K, COPIES)
+    steps, inside = _windows(jax.random.key(1), ring, (400,), K, COPIES)
     window = manager_window(steps, inside, setup.cfg)
     kept = {float(w[0].obs[0]): w for w in recorder.windows[-6:]}
     assert set(np.asarray(window.whole.obs[:, 0]).tolist()) == set(kept)
@@ -96,7 +102,7 @@ def test_windows_longer_than_a_round_of_a_copy_are_drawn_whole():
     ring = replay.create(setup)
     for _ in range(30):
         ring = replay.extend(ring, recorder.round(times=1))
-    steps, inside = replay.sample_windows(jax.random.key(1), ring, (200,), K, COPIES)
+    steps, inside = _windows(jax.random.key(1), ring, (200,), K, COPIES)
     true = {float(w[0].obs[0]): len(w) for w in recorder.windows[-6:]}
     found = dict(zip(np.asarray(steps.obs[:, 0, 0]).tolist(), np.asarray(inside).sum(axis=1).tolist(), strict=True))
     assert found == true
@@ -108,14 +114,14 @@ def test_of_a_single_window_nothing_else_is_drawn():
     new = recorder.round(times=1)._replace(last=jnp.array([[False, True]]))
     ring = replay.extend(replay.create(_setup()), new)
     assert int(ring.window_count) == 1
-    steps, inside = replay.sample_windows(jax.random.key(1), ring, (50,), K, COPIES)
+    steps, inside = _windows(jax.random.key(1), ring, (50,), K, COPIES)
     assert (steps.obs[:, 0, 1] == 1.0).all()
     assert np.asarray(inside).sum(axis=1).tolist() == [1] * 50
 
 
 def test_all_windows_of_one_step_leave_only_the_newest():
     _, recorder, ring = _filled(3, end_probability=1.0)
-    steps, inside = replay.sample_windows(jax.random.key(1), ring, (300,), K, COPIES)
+    steps, inside = _windows(jax.random.key(1), ring, (300,), K, COPIES)
     assert np.asarray(inside).sum(axis=1).tolist() == [1] * 300
     assert set(np.asarray(steps.obs[:, 0, 0]).tolist()) == {float(w[0].obs[0]) for w in recorder.windows[-6:]}
 
@@ -135,7 +141,7 @@ def test_draws_are_uniform_over_steps_and_over_windows():
     counts = np.unique(np.asarray(steps.reward), return_counts=True)[1]
     assert counts.min() > 500
     assert counts.max() < 700
-    windows, _ = replay.sample_windows(jax.random.key(4), ring, (6000,), K, COPIES)
+    windows, _ = _windows(jax.random.key(4), ring, (6000,), K, COPIES)
     counts = np.unique(np.asarray(windows.reward[:, 0]), return_counts=True)[1]
     assert len(counts) == 6
     assert counts.min() > 880
@@ -191,3 +197,22 @@ def test_a_later_step_is_one_of_the_next_ones_of_the_same_episode(rounds):
         values, counts = np.unique(drawn, return_counts=True)
         np.testing.assert_array_equal(values, possible)
         np.testing.assert_allclose(counts / 400, 1 / len(possible), atol=0.13)
+
+
+@pytest.mark.parametrize("rounds", [1, 4])  # half full, and overwritten
+def test_a_step_to_the_end_is_one_of_all_later_ones_of_the_same_episode(rounds):
+    _, recorder, ring = _filled(rounds, end_probability=0.2)
+    ends = {float(w[-1].obs[0]) for w in recorder.windows if w[-1].terminated or w[-1].truncated}
+    place = jnp.repeat(replay.sample_places(jax.random.key(0), ring, (60,), 30), 400)
+    found = jax.jit(replay.to_the_end, static_argnums=3)(jax.random.key(1), ring, place, COPIES)
+    start, later = (np.asarray(replay.steps_at(ring, at).obs[:, 0]).reshape(60, 400) for at in (place, found))
+    longest = 0
+    for number, drawn in zip(start[:, 0], later, strict=True):
+        possible = [number]
+        while possible[-1] not in ends and possible[-1] + COPIES <= recorder.number:
+            possible.append(possible[-1] + COPIES)
+        values, counts = np.unique(drawn, return_counts=True)
+        np.testing.assert_array_equal(values, possible)
+        np.testing.assert_allclose(counts / 400, 1 / len(possible), atol=0.13)
+        longest = max(longest, len(possible))
+    assert longest > K  # further than a window

@@ -39,6 +39,7 @@ CORNER = PointMaze(layout="####\n#A.#\n##.#\n####", time_limit=30)
 A2C = replace(tasks.config_for("maze"), SMALL)
 TD3 = replace(tasks.config_for("point-maze"), SMALL | {"controller.batch_size": 8, "controller.buffer_steps": 500})
 HALF = replace(TD3, {"controller.updates_per_env_step": 0.5})
+THRICE = replace(TD3, {"manager.updates_per_window": 3})
 
 
 def _task(config):
@@ -63,8 +64,8 @@ def _counts(training):
 
 @pytest.mark.parametrize(
     ("config", "low", "actor", "critics"),
-    [(A2C, 1, 5, 10), (TD3, 40, 10, 10), (HALF, 20, 5, 5)],
-    ids=["A2C", "TD3", "TD3 half as often"],
+    [(A2C, 1, 5, 10), (TD3, 40, 10, 10), (HALF, 20, 5, 5), (THRICE, 40, 30, 30)],
+    ids=["A2C", "TD3", "TD3 half as often", "TD3, the manager thrice as often"],
 )
 def test_a_round_has_its_updates_and_only_runs_that_are_ready_make_them(config, low, actor, critics):
     """Rounds of 40 steps, k = 4. Windows are stored from the first round on; the second run's are taken away.

@@ -92,9 +92,9 @@ def test_rounds_may_be_shorter_than_a_window():
     assert int(stored.window_count) == 20 * (8 + 8 + 5)  # episodes of 30 steps have 8 windows, the 20 steps of the third have 5
     ends = np.asarray(stored.window_ends)[: int(stored.window_count)]
     np.testing.assert_array_equal(np.sort(ends), np.flatnonzero(steps.last))
-    drawn, inside = replay.sample_windows(jax.random.key(0), stored, (500,), 4, 20)
+    place, inside = replay.sample_windows(jax.random.key(0), stored, (500,), 4, 20)
     first = steps.obs[steps.clock == 0]
-    assert all((row == first).all(axis=1).any() for row in np.asarray(drawn.obs[:, 0]))
+    assert all((row == first).all(axis=1).any() for row in np.asarray(replay.steps_at(stored, place).obs[:, 0]))
     assert set(np.asarray(inside).sum(axis=1).tolist()) == {2, 4}  # 30 = 7 * 4 + 2
 
 

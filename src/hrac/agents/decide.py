@@ -19,6 +19,7 @@ from hrac.adjacency import network
 from hrac.adjacency.network import Embedding
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
+from hrac.envs.base import Outcome
 from hrac.nets import MLP
 from hrac.settings import A2C
 from hrac.spaces import Actions, AnyArray, Box
@@ -32,6 +33,8 @@ class Setup(NamedTuple):
     obs_dim: int
     """Numbers in an observation, including those that only the manager sees."""
     cfg: Config
+    outcome: Outcome | None = None
+    """What other targets of the task would have paid; None where nobody asks: without `manager.hindsight`."""
 
     @property
     def has_manager(self) -> bool:

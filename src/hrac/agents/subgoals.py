@@ -47,8 +47,17 @@ class SubgoalSpace(NamedTuple):
         return obs[..., : self.goal_dim]
 
     def task(self, obs: Float[AnyArray, "*n obs"]) -> Float[AnyArray, "*n goal"]:
-        """The subgoal that stands for the target of the task, which is the end of an observation."""
-        return self.towards(obs[..., obs.shape[-1] - self.goal_dim :], self.phi(obs))
+        """The subgoal that stands for the target of the task."""
+        return self.towards(self.shown_target(obs), self.phi(obs))
+
+    def shown_target(self, obs: Float[AnyArray, "*n obs"]) -> Float[AnyArray, "*n goal"]:
+        """The target of the task, which is the end of an observation on tasks that show one."""
+        return obs[..., obs.shape[-1] - self.goal_dim :]
+
+    def with_target(self, obs: Float[AnyArray, "*n obs"], target: Float[AnyArray, "*#n goal"]) -> Float[AnyArray, "*n obs"]:
+        """The observation with another target of the task."""
+        xp, rest = obs.__array_namespace__(), obs[..., : obs.shape[-1] - self.goal_dim]
+        return xp.concatenate([rest, xp.broadcast_to(target, (*rest.shape[:-1], self.goal_dim))], axis=-1)
 
     @property
     def _map(self) -> Box:

@@ -16,6 +16,7 @@ from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace, reached
 from hrac.agents.td3 import Transition
 from hrac.config import Config
+from hrac.envs.base import Outcome
 from hrac.settings import A2C, TD3
 from hrac.spaces import AnyArray, Box
 
@@ -129,6 +130,31 @@ def with_subgoals(
     """The same steps with these points as subgoals at some of them."""
     subgoal = space.towards(points, space.phi(steps.obs))
     return steps._replace(subgoal=jnp.where(where[..., None], subgoal, steps.subgoal))
+
+
+def with_targets(
+    steps: Trajectory,
+    inside: Bool[Array, "*n k"],
+    points: Float[Array, "*n goal"],
+    where: Bool[Array, "*n"],
+    space: SubgoalSpace,
+    outcome: Outcome,
+) -> tuple[Trajectory, Bool[Array, "*n k"]]:
+    """Windows (..., k) with these points as targets of the task at some of them: what they would have been paid, and which of
+    their steps belong to them, because with another target an episode may have ended sooner, or not at the end it had."""
+    targets, after = points[..., None, :], space.phi(steps.next_obs)
+    reward, ended = outcome(after, targets)
+    _, had_ended = outcome(after, space.shown_target(steps.obs))
+    over = jnp.cumsum((ended & inside).astype(jnp.int32), axis=-1)
+    before = (over == 0) | ((over == 1) & ended)
+    told = steps._replace(
+        obs=space.with_target(steps.obs, targets),
+        reward=reward,
+        next_obs=space.with_target(steps.next_obs, targets),
+        terminated=(over > 0) | (steps.terminated & ~had_ended),
+    )
+    chosen = lambda new, old: jnp.where(where.reshape(*where.shape, *[1] * (new.ndim - where.ndim)), new, old)  # noqa: E731
+    return jax.tree.map(chosen, told, steps), chosen(inside & before, inside)
 
 
 def intrinsic_rewards(trajectory: Trajectory, space: SubgoalSpace, cfg: Config) -> Float[Array, "*time"]:

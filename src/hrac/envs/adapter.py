@@ -9,8 +9,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hrac.envs.base import BatchStep, checked_seeds, rows_of
+from hrac.envs.base import BatchStep, Outcome, checked_seeds, rows_of
 from hrac.envs.copies import Copies, EnvironmentFailedError, MakeEnv, MakeVector, Moved, OneByOne, Vectorised, naming, processes
+from hrac.envs.outcomes import by_distance
 from hrac.envs.sketch import Disc, Sketch
 from hrac.envs.view import View
 from hrac.spaces import Actions
@@ -151,6 +152,16 @@ class GymBatch:
             bad = ~(np.isfinite(obs).all(axis=1) & np.isfinite(self._context[rows]).all(axis=1))
             raise EnvironmentFailedError(f"the observation of copy {rows[bad][0]} is not finite")
         return obs
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What other goals would pay; None if the environment has no goals of its own; raises `TaskError` if it cannot tell."""
+        if self.view.goal is not None:
+            return None
+        sources, task = self._copies.sources(), self.task
+        if not sources and not task.pool:
+            task.pool.append(task.make())
+        return by_distance((sources or task.pool)[0], np.array(task.goal_low), np.array(task.goal_high), self.view.cell)
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays, as far as the environment can tell its own."""

@@ -9,7 +9,7 @@ position, with which every observation starts. Numbers that set the task of an e
 a manager sees them. In JAX they are at the end of the observation; on the host they are separate from it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
@@ -17,10 +17,15 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
 
 from hrac.errors import HracError
-from hrac.spaces import Actions
+from hrac.spaces import Actions, AnyArray
 
 State: TypeAlias = Any
 """A pytree of arrays that only its environment reads."""
+
+
+Outcome: TypeAlias = Callable[[AnyArray, AnyArray], tuple[AnyArray, AnyArray]]
+"""From the positions (..., goal) after steps and targets (..., goal) of the task to what these steps are paid (...) and whether
+they end the episode (...), for NumPy and JAX alike. Both must follow from the two points alone."""
 
 
 class Step(NamedTuple):
@@ -140,7 +145,7 @@ class BatchEnvironment(Protocol):
 
     An environment whose agent can fall may also have `fallen`, a function from observations (..., obs) to whether the agent
     lies on its back (...), for NumPy and JAX alike. A task that knows its walls may have `in_wall`, a method from positions
-    (n, goal) to whether each is in one (n).
+    (n, goal) to whether each is in one (n). One that shows a target may have `outcome`, an `Outcome`.
     """
 
     num_envs: int

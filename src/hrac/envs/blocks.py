@@ -230,6 +230,13 @@ class BlockMaze:
         """Whether positions (n, goal) are near enough to targets (n, goal)."""
         return _distance(positions, targets) < self.success_radius
 
+    def outcome(self, positions: AnyArray, targets: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """What steps to positions (..., goal) are paid with targets (..., goal), and whether they end an episode."""
+        xp, shape = positions.__array_namespace__(), positions.shape
+        rows = [xp.broadcast_to(points, shape).reshape(-1, shape[-1]) for points in (positions, targets)]
+        ended = self.success(*rows) & self.ends_on_success
+        return self.rewards(*rows).reshape(shape[:-1]), ended.reshape(shape[:-1])
+
     def sketch(self, target: Point | None = None) -> Sketch:
         """The map up to the middle of the outer walls, with the given target, or with the fixed ones if there are such.
 

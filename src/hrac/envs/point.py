@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs import blocks
-from hrac.envs.base import BatchStep, Step, checked_seeds, rows_of
+from hrac.envs.base import BatchStep, Outcome, Step, checked_seeds, rows_of
 from hrac.envs.blocks import BlockMaze, Numbers
 from hrac.envs.sketch import Sketch
 from hrac.spaces import Actions, AnyArray, Box
@@ -71,6 +71,7 @@ class PointBatch:
         self.definition, self.num_envs, self.time_limit = definition, num_envs, definition.time_limit
         self.position_low, self.position_high = definition.bounds
         self.context_dim = 2 if definition.shows_target else 0
+        self.outcome = definition.outcome if definition.shows_target else None
         self.seeds, self.episodes, self.steps = np.arange(num_envs), np.full(num_envs, -1), np.zeros(num_envs, np.int64)
         self.positions, self.velocities, self.targets = (np.zeros((num_envs, 2)) for _ in range(3))
 
@@ -196,6 +197,11 @@ class DevicePoint:
     def cell_distances(self) -> NDArray[np.int64]:
         """Steps between them (cells, cells)."""
         return self.definition.cell_distances
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What other targets would pay; None if the definition shows none."""
+        return self.definition.outcome if self.definition.shows_target else None
 
     def in_wall(self, positions: AnyArray) -> AnyArray:
         """Whether positions (n, 2) are in a wall."""

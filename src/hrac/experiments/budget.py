@@ -75,7 +75,7 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
     tried = (manager.correction_candidates + 2) * config.k * _work(controller.hidden) if manager.correction_candidates else 0
     one_run = networks(config, size) | {
         "manager.buffer_windows": kept * step,
-        "manager.batch_size": manager.batch_size * (updates // config.k * window + _work(manager.hidden)),
+        "manager.batch_size": manager.batch_size * (config.manager_updates * window + _work(manager.hidden)),
         "manager.correction_candidates": manager.batch_size * tried,
         "manager.candidates": copies * manager.candidates * _work(adjacency.hidden),
         "adjacency.batch_size": adjacency.batch_size * (CHUNK_GRADIENT_STEPS * pair + _work(adjacency.hidden)),

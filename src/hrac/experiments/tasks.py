@@ -228,6 +228,9 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
     targets = env.context_dim == len(env.position_low) if view is None else view.shows_target
     if (chance := config.manager.target_chance) > 0 and not targets:
         raise ConfigError(f"manager.target_chance must be 0 on {config.task}, which shows no target, got {chance:g}")
+    if (share := config.manager.hindsight) > 0 and not (targets and getattr(env, "outcome", None)):
+        what = "which does not tell what other targets would pay" if targets else "which shows no target"
+        raise ConfigError(f"manager.hindsight must be 0 on {config.task}, {what}, got {share:g}")
     if config.manager.subgoals == "task" and not targets:
         raise ConfigError(
             f"manager.subgoals must be 'absolute', 'relative' or 'none' on {config.task}, which shows no target, got 'task'"

@@ -21,6 +21,7 @@ from hrac.agents.windows import (
     intrinsic_rewards,
     manager_window,
     with_subgoals,
+    with_targets,
 )
 from hrac.compiled import jit_learner
 from hrac.envs.base import KnownDistances
@@ -58,8 +59,7 @@ def learn(key: PRNGKeyArray, run: RunState, setup: Setup) -> tuple[AgentState, d
         steps = flat(jax.vmap(lambda t: controller_steps(t, setup.space, cfg), 1, 0)(trajectory))
     windows = None
     if setup.has_manager:
-        shape = (round(cfg.controller_updates / cfg.k), cfg.manager.batch_size)
-        windows = manager_window(*replay.sample_windows(key_windows, run.replay, shape, cfg.k, copies), cfg)
+        windows = manager_window(*_drawn_windows(key_windows, run.replay, setup), cfg)
     return agents.learn(key_learn, run.agent, steps, windows, setup)
 
 
@@ -76,6 +76,21 @@ def _drawn_steps(key: PRNGKeyArray, stored: Replay, setup: Setup) -> Trajectory:
     reached = stored.steps.next_obs[replay.later(key_later, stored, place, cfg.k, cfg.training.envs_per_run)]
     replaced = jax.random.uniform(key_share, place.shape) < low.hindsight
     return with_subgoals(steps, setup.space.phi(reached), replaced, setup.space)
+
+
+def _drawn_windows(key: PRNGKeyArray, stored: Replay, setup: Setup) -> tuple[Trajectory, Bool[Array, "updates batch k"]]:
+    """A round's minibatches of windows (updates, batch, k, ...), a share of them with targets of the task in hindsight."""
+    cfg, copies = setup.cfg, setup.cfg.training.envs_per_run
+    share, shape = cfg.manager.hindsight, (cfg.manager_updates, cfg.manager.batch_size)
+    key, *more = jax.random.split(key, 3) if share > 0 else (key,)
+    place, inside = replay.sample_windows(key, stored, shape, cfg.k, copies)
+    steps = replay.steps_at(stored, place)
+    if setup.outcome is None or not more:
+        return steps, inside
+    key_later, key_share = more
+    reached = setup.space.phi(stored.steps.next_obs[replay.to_the_end(key_later, stored, place[..., 0], copies)])
+    replaced = jax.random.uniform(key_share, shape) < share
+    return with_targets(steps, inside, reached, replaced, setup.space, setup.outcome)
 
 
 def flat(tree: Tree) -> Tree:

@@ -84,7 +84,7 @@ def sample_places(key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], new
 
 
 def steps_at(replay: Replay, place: Int[Array, "*n"]) -> Trajectory:
-    """The steps at some places."""
+    """The steps at some places, in an array of their shape."""
     return jax.tree.map(lambda ring: ring[place], replay.steps)
 
 
@@ -101,10 +101,21 @@ def later(key: PRNGKeyArray, replay: Replay, place: Int[Array, "*n"], within: in
     return (place + chosen * copies) % room
 
 
+def to_the_end(key: PRNGKeyArray, replay: Replay, place: Int[Array, "*n"], copies: int) -> Int[Array, "*n"]:
+    """For each place, that of a random step among it and all later ones of the same episode that are stored."""
+    room = len(replay.steps.reward)
+    times = jnp.arange(room // copies, dtype=jnp.int32)[:, None]
+    in_order = (replay.step_count + jnp.arange(room)) % room  # from the oldest step to the newest
+    done = (replay.steps.terminated | replay.steps.truncated)[in_order].reshape(-1, copies)
+    end = jax.lax.cummin(jnp.where(done, times, len(times) - 1), reverse=True)
+    left = (end - times).reshape(-1)[(place - replay.step_count) % room]
+    return (place + jax.random.randint(key, place.shape, 0, left + 1) * copies) % room
+
+
 def sample_windows(
     key: PRNGKeyArray, replay: Replay, shape: tuple[int, ...], k: int, copies: int
-) -> tuple[Trajectory, Bool[Array, "*n k"]]:
-    """Windows drawn uniformly, with replacement: their steps (*shape, k, ...) in order, and which of these belong to them.
+) -> tuple[Int[Array, "*n k"], Bool[Array, "*n k"]]:
+    """Windows drawn uniformly, with replacement: places of their steps (*shape, k) in order, and which of these belong to them.
 
     A window that is shorter than k steps repeats its last step.
     """
@@ -114,7 +125,7 @@ def sample_windows(
     clock = replay.steps.clock[end]
     step = jnp.arange(k).reshape(*[1] * len(shape), k)
     place = (end - (clock - jnp.minimum(step, clock)) * copies) % room
-    return jax.tree.map(lambda ring: ring[place], replay.steps), step <= clock
+    return place, step <= clock
 
 
 def trimmed(runs: Tree) -> Tree:

@@ -41,8 +41,14 @@ def make_setup(task: Environment | HostTask, config: Config) -> Setup:
     """What does not change during a training of a task with a configuration."""
     if isinstance(task, HostTask):
         with closing(task.batch(1, 1)) as copy:
-            return setup_for(_interface(copy, copy.obs_dim + copy.context_dim), config, getattr(copy, "fallen", None))
-    return setup_for(_interface(task, task.obs_dim), config, fallen_of(task))
+            return _complete(copy, copy.obs_dim + copy.context_dim, config)
+    return _complete(task, task.obs_dim, config)
+
+
+def _complete(env: Environment | BatchEnvironment, obs_dim: int, config: Config) -> Setup:
+    """With what only a training uses: compiled programs of agents without hindsight do not depend on the outcome."""
+    setup = setup_for(_interface(env, obs_dim), config, getattr(env, "fallen", None))
+    return setup._replace(outcome=getattr(env, "outcome", None)) if config.manager.hindsight > 0 else setup
 
 
 def fallen_of(task: Environment | HostTask) -> Callable[[AnyArray], AnyArray] | None:

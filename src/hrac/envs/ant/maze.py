@@ -146,6 +146,7 @@ class MazeBatch(AntBatch):
             highest = max(definition.floor + 1.0, definition.target_height)
             self.position_low, self.position_high = (*self.position_low, 0.0), (*self.position_high, highest)
         self.context_dim = self.goal_dim if definition.shows_target else 0
+        self.outcome = definition.outcome if definition.shows_target else None
         self.targets = np.zeros((num_envs, self.goal_dim))
         """The target of each copy's episode; may be written to."""
 
