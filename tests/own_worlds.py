@@ -33,6 +33,28 @@ class Walk(gym.Env):
         return {"observation": np.array([self.at[0], self.time]), "achieved_goal": self.at, "desired_goal": self.goal}
 
 
+class Told(Walk):
+    """The same, and it tells what other goals would pay."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return float(np.abs(achieved_goal - desired_goal)[0] < 0.5)
+
+
+class Unpaid(Told):
+    """It would pay for other goals, but never pays for its own."""
+
+    def step(self, action):
+        seen, _, terminated, truncated, info = super().step(action)
+        return seen, 0.0, terminated, truncated, info
+
+
+class OneSided(Walk):
+    """The same, but only goals below are paid."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return float(achieved_goal[0] > desired_goal[0])
+
+
 class Saved(Walk):
     """The same, and it can save its state."""
 

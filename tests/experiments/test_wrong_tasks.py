@@ -62,6 +62,10 @@ def goals(**parts):
     )
 
 
+def in_hindsight(make):
+    return hrac.own_task(make, name="wrong", settings={"manager.hindsight": 0.5})
+
+
 class Bare:
     """No environment."""
 
@@ -200,6 +204,22 @@ WRONG = {
     "aiming at what only the manager sees": (
         {"goal": (0,), "manager_only": (2,), "settings": {"manager.target_chance": 0.5}},
         "manager.target_chance must be 0 on wrong, which shows no target",
+    ),
+    "hindsight without a target": (
+        GOAL | {"settings": {"manager.hindsight": 0.5}},
+        "manager.hindsight must be 0 on wrong, which shows no target, got 0.5",
+    ),
+    "hindsight without goals of its own": (
+        GOAL | {"goal": (0,), "target": (2,), "settings": {"manager.hindsight": 0.5}},
+        "manager.hindsight must be 0 on wrong, which does not tell what other targets would pay, got 0.5",
+    ),
+    "hindsight without compute_reward": (
+        lambda: in_hindsight(own_worlds.Walk),
+        r"manager.hindsight must be 0 on Walk, or give it a method compute_reward\(achieved_goal, desired_goal, info\)",
+    ),
+    "hindsight where the direction counts": (
+        lambda: in_hindsight(own_worlds.OneSided),
+        "manager.hindsight must be 0 on OneSided, whose rewards or ends for other goals depend on more than the distance",
     ),
     "a wrapped environment": (
         lambda: gym.wrappers.TimeAwareObservation(gym.make("Pendulum-v1")),
