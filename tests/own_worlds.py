@@ -41,7 +41,10 @@ class Told(Walk):
 
 
 class Unpaid(Told):
-    """It would pay for other goals, but never pays for its own."""
+    """It would pay for other goals, but never pays for its own. It does not show the time."""
+
+    def _seen(self):
+        return super()._seen() | {"observation": np.array([self.at[0], 0.0])}
 
     def step(self, action):
         seen, _, terminated, truncated, info = super().step(action)
