@@ -41,7 +41,24 @@ FETCH_REACH = {
 }
 """Targets are within 15 cm of the first place of the gripper."""
 
+LONG_WAYS = {
+    "k": 25,
+    "manager.correction_candidates": 0,
+    "manager.hindsight": 0.8,
+    "manager.updates_per_window": 10,
+    "manager.discount": 0.9,
+    "manager.reward_scale": 0.1,
+    "manager.bootstrap_at_time_limit": True,
+}
+"""For mazes with many detours, whose few episodes must teach the manager where walls are. A point with inertia gets further from
+rest in 25 steps than 2.5 times as far as in 10. The off-policy correction would take most of the time of that many updates."""
+
 KNOWN: dict[str, dict[str, Any]] = {
+    "PointMaze_Medium-v3": {
+        "summary": "a point in a maze of 26 blocks, random starts and goals, sparse reward; for hrac-plus",
+        "cell": (0.25, 0.25),
+        "settings": LONG_WAYS,
+    },
     "FetchReach-v4": {"summary": "a robot's arm that moves its gripper to a point, sparse reward"} | FETCH_REACH,
     "FetchReachDense-v4": {"summary": "the same, and the reward is minus the distance"} | FETCH_REACH,
     "Reacher-v5": {
