@@ -50,8 +50,8 @@ LONG_WAYS = {
     "manager.reward_scale": 0.1,
     "manager.bootstrap_at_time_limit": True,
 }
-"""For mazes with many detours, whose few episodes must teach the manager where walls are. A point with inertia gets further from
-rest in 25 steps than 2.5 times as far as in 10. The off-policy correction would take most of the time of that many updates."""
+"""For mazes with detours, where few episodes must teach the manager much. A point with inertia hardly moves in 10 steps from
+rest. The off-policy correction would take most of the time of so many updates."""
 
 KNOWN: dict[str, dict[str, Any]] = {
     "PointMaze_Medium-v3": {
