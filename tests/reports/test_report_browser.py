@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 import hrac
 from hrac.adjacency import network
+from hrac.envs import palette
 from hrac.view.colours import COLOURS, METHODS, ON_DARK
 from reports.browser import CHROMIUM, started
 from reports.report_runs import renamed, with_policies, written
@@ -153,6 +154,21 @@ def test_the_subgoal_that_is_shown_is_the_recorded_one(browser, report, folders)
             np.testing.assert_allclose(target, space.target(episode.subgoal[step], space.phi(episode.obs[step])), atol=1e-4)
             words = f"({target[0]:.2f}, {target[1]:.2f}), number {step // 4 + 1}, proposed at step {step // 4 * 4}"
             assert words in page.locator(".reading").nth(1).inner_text()
+
+
+COLOURS_SHOWN = """(map) => {
+  const { data } = map.getContext("2d").getImageData(0, 0, map.width, map.height);
+  const shown = new Set();
+  for (let i = 0; i < data.length; i += 4) shown.add(data.slice(i, i + 3).join());
+  return [...shown];
+}"""
+
+
+def test_the_map_has_the_colours_of_pictures_and_films(browser, report):
+    with Seen(browser, report) as page:
+        shown = set(page.locator(".map").first.evaluate(COLOURS_SHOWN))
+        for name in ("WALL", "TARGET", "AGENT", "SUBGOAL", "EDGE"):
+            assert ",".join(map(str, getattr(palette, name))) in shown, name
 
 
 def test_a_link_opens_the_player_at_a_step(browser, report):

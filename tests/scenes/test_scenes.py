@@ -232,11 +232,21 @@ def test_a_picture_says_what_it_shows():
     assert "target" not in labels
 
 
-def test_reached_and_missed_subgoals_look_different():
+def test_reached_and_missed_subgoals_have_other_shapes_and_lie_on_the_path():
     drawn = axis()
     drawing.draw_step(drawn, made(along(8), reached={1}), 8)
-    stars = [line.get_color() for line in drawn.get_lines() if line.get_marker() == "*"]
-    assert stars == ["white", drawing.SUBGOAL, "white", drawing.SUBGOAL]  # windows 0 to 2, and the present one
+    path, *_ = drawn.get_lines()
+    past = [line for line in drawn.get_lines() if line.get_zorder() == 3.0]
+    assert [line.get_marker() for line in past] == ["x", "o", "x"]
+    assert all(line.get_zorder() > path.get_zorder() for line in past)
+
+
+def test_marks_are_as_small_as_a_panel_needs():
+    small, large = axis(), axis()
+    for drawn, size in ((small, 0.5), (large, 1.0)):
+        drawing.draw_step(drawn, made(along(8), reached={1}), 8, size=size)
+    for half, whole in zip(small.get_lines(), large.get_lines(), strict=True):
+        assert half.get_markersize() == whole.get_markersize() / 2 or half.get_linewidth() == whole.get_linewidth() / 2
 
 
 def test_a_subgoal_outside_of_the_map_is_hollow_and_at_its_edge():
