@@ -397,6 +397,15 @@ def test_a_film_has_a_frame_for_each_step_and_holds_the_last(filmed):
     assert len(sizes) == 1
 
 
+def test_a_gif_has_the_shades_of_learned_distances_however_small_they_are_in_it(tmp_path):
+    grey = np.full((40, 40, 3), 128, np.uint8)
+    film._write_gif(tmp_path / "film.gif", iter([grey, grey + 1]))
+    with Image.open(tmp_path / "film.gif") as gif:
+        has = np.reshape(gif.getpalette(), (-1, 3))
+    for shade in drawing.DISTANCES(np.linspace(0.0, 0.5, 100), bytes=True)[:, :3].astype(int):
+        assert np.abs(has - shade).max(axis=1).min() <= 6, shade
+
+
 def test_a_long_episode_is_filmed_by_every_few_steps():
     for length in (1, 130, 131, 500, 2000):
         steps = film.chosen_steps(length)
