@@ -250,6 +250,8 @@ def test_a_point_of_the_map_tells_both_distances(browser, report, folders):
         page.keyboard.press("ArrowRight")  # the map has the focus
         assert page.locator(".probe").first.inner_text() != before
         assert at(page)[0] == 0
+        shown.click(position={"x": box["width"] * 0.5 / 5, "y": box["height"] * 3.5 / 5})  # in the wall beside it
+        assert "true 6 steps (to the nearest free cell), beyond k" in page.locator(".probe").first.inner_text()
         page.keyboard.press("Escape")
         assert "Click a point" in page.locator(".probe").first.inner_text()
 

@@ -212,12 +212,16 @@ class MapCanvas {
     return x < 0 || y < 0 || x > this.width || y > this.height;
   }
 
+  starPlace(target) {
+    const [x, y] = this.pixel(target);
+    const within = (value, most) => Math.min(Math.max(value, 12), most - 12);
+    return this.outside(target) ? [within(x, this.width), within(y, this.height)] : [x, y];
+  }
+
   // The present subgoal; one outside of the map is a hollow star at its border.
   star(target) {
-    const within = (value, most) => Math.min(Math.max(value, 12), most - 12);
-    const [placeX, placeY] = this.pixel(target);
     const outside = this.outside(target);
-    const [x, y] = outside ? [within(placeX, this.width), within(placeY, this.height)] : [placeX, placeY];
+    const [x, y] = this.starPlace(target);
     this.context.beginPath();
     for (let i = 0; i < 10; i++) {
       const [turn, radius] = [Math.PI * (i / 5 - 0.5), i % 2 ? 4.6 : 11];
@@ -229,11 +233,11 @@ class MapCanvas {
     this.stroke(outside ? colour("edge") : EDGE, outside ? 2 : 1.5);
   }
 
-  // A line from the agent to its subgoal.
+  // A line from the agent to the star.
   aim(position, target) {
     this.context.beginPath();
     this.context.moveTo(...this.pixel(position));
-    this.context.lineTo(...this.pixel(target));
+    this.context.lineTo(...this.starPlace(target));
     this.stroke(colour("edge"), 1, [2, 4]);
   }
 
