@@ -88,7 +88,7 @@ def _letter(letter: str, x: float, y: float, downward: bool) -> PathPatch:
     return PathPatch(sized.translate(x, y).transform_path(path), color="black", linewidth=0)
 
 
-def outline(axis: Axes, cells: NDArray[np.bool_], colour: str = "white", style: str = "-", width: float = 1.8) -> None:
+def outline(axis: Axes, cells: NDArray[np.bool_], colour: Any = "white", style: str = "-", width: float = 1.8) -> None:
     """Lines around those cells of a grid (rows, columns) that are true, along their borders."""
     below = [[(c - 0.5, r + 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[1:] != cells[:-1])]
     right = [[(c + 0.5, r - 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[:, 1:] != cells[:, :-1])]
