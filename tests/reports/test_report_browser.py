@@ -278,6 +278,13 @@ def test_methods_and_seeds_are_switched_on_and_off(browser, report):
         assert "seeds" not in [kind for kind, *_ in kinds(page)]
 
 
+def test_no_axis_of_shares_goes_beyond_all(browser, report):
+    with Seen(browser, report) as page:
+        ticks = [text for text in page.locator(".ytick text").all_text_contents() if text.endswith("%")]
+        assert "100%" in ticks
+        assert max(float(text[:-1]) for text in ticks) == 100
+
+
 def test_hovering_tells_the_mean_and_its_interval(browser, report):
     with Seen(browser, report) as page:
         chart = page.locator("#curves .card", has_text="Return").locator(".nsewdrag").first
