@@ -137,7 +137,7 @@ def _put(axis: Axes, place: NDArray[np.float64], style: str, size: float, zorder
 def _look(style: str, size: float) -> dict[str, Any]:
     """A style of this size, with its halo."""
     look = STYLES[style]
-    sized = {name: size * look[name] for name in ("markersize", "markeredgewidth", "linewidth") if name in look}
+    sized: dict[str, Any] = {name: size * look[name] for name in ("markersize", "markeredgewidth", "linewidth") if name in look}
     if style in HALOS:
         sized["path_effects"] = [Stroke(linewidth=size * HALOS[style], foreground="white", alpha=0.85), Normal()]
     return look | sized
