@@ -38,6 +38,7 @@ def test_train_says_where_the_results_are_and_what_to_do_next(tmp_path, capsys):
     assert cli._main(["train", "maze", "--steps", "600", "--first-seed", "5", "--out", str(folder), *TINY]) == 0
     out = capsys.readouterr().out
     assert f"finished at step 600; results are in {folder}" in out
+    assert f"   hrac report {folder}   " in out
     assert "adjacency accuracy" in out  # one plain line an evaluation, since this is no terminal
     assert f"hrac eval {folder}" in out
     assert (folder / "policy" / "seed-5.safetensors").exists()

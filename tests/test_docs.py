@@ -175,6 +175,22 @@ def _commands(page):
         yield [STANDS_FOR.get(word, word) for word in shlex.split(command, comments=True)[1:] if word != "--help"]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_beside_every_picture_stands_what_makes_it(page):
+    """A command, a notebook, or a link to the command, in the caption."""
+    makes = re.compile(r"`(hrac|python) |^ {4}hrac |#curves\)|\.ipynb`", re.MULTILINE)
+    lines = page.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if re.search(r"!\[.*\]\((docs/)?images/", line):
+            assert makes.search("\n".join(lines[number + 1 : number + 9])), f"{page.name}, line {number + 1}"
+
+
+def test_every_picture_is_shown_somewhere():
+    text = "".join(page.read_text() for page in [*PAGES, ROOT / "benchmarks" / "README.md"])
+    pictures = sorted((ROOT / "docs" / "images").iterdir())
+    assert [path.name for path in pictures if f"images/{path.name}" not in text] == []
+
+
 def test_the_options_of_all_commands_are_known():
     assert {"train", *OPTIONS} == set(cli.COMMANDS)
 

@@ -275,3 +275,15 @@ def test_a_policy_of_an_older_version_still_acts():
     policy.reset(seed=0)
     assert np.abs(policy.act(obs)).max() > 1
     assert str(policy).startswith("Policy(ant-maze, hrac, seed 0")
+
+
+def test_a_run_of_an_older_version_goes_on(tmp_path):
+    """Stored by commit 3448545. Its checkpoint is continued, and its log with it."""
+    folder = Path(shutil.copytree(Path(__file__).parent / "golden" / "older" / "maze-run", tmp_path / "run"))
+    before = (folder / "metrics.csv").read_text()
+    outcome = hrac.resume(folder, steps=600, display=hrac.Silent())
+    assert (outcome.finished, outcome.env_steps) == (True, 600)
+    after = (folder / "metrics.csv").read_text()
+    assert after.startswith(before)
+    assert len(after) > len(before)
+    assert [result.seed for result in hrac.evaluate(folder, episodes=2)] == [0, 1]

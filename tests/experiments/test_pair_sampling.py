@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from hrac import cli
 from hrac.adjacency import network
@@ -151,6 +152,19 @@ def test_accuracy_is_that_of_the_adjacency_network():
     cells, truth = jnp.asarray(world.cells, jnp.float32), jnp.asarray(world.cell_distances <= 3)
     expected = network.accuracy(embedding, cells, truth, SMALL.threshold)
     assert result.scores[0].accuracy == pytest.approx(float(expected))
+
+
+def test_the_parts_of_the_picture_are_drawn_into_axes_of_ones_own_and_returned():
+    pytest.importorskip("sklearn")
+    result = pair_sampling.run([0], sources=["table"], **TINY)
+    true, learned, flat = Figure().subplots(1, 3)
+    assert view.heat(true, result, 0) is true
+    assert view.heat(learned, result, 0, "table") is learned
+    steps = result.world.cell_distances[0]
+    shown = true.images[0].get_array()
+    assert shown.compressed() == pytest.approx(steps / result.k)
+    assert view.embedding(flat, result, "table") is flat
+    assert sum(len(side.get_offsets()) for side in flat.collections) == len(result.world.cells)
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"episode_steps": 0}, {"gradient_steps": -1}, {"k": 0}, {"steps": 10**12}])

@@ -39,7 +39,7 @@ def main():
         size = {"width": given.width, "height": 900}
         page = browser.new_context(viewport=size, color_scheme="dark" if given.dark else "light").new_page()
         page.goto(f"{given.report.resolve().as_uri()}#step-{given.step}")
-        page.wait_for_selector(".js-plotly-plot")
+        page.wait_for_selector(".js-plotly-plot, .map")
         page.wait_for_timeout(1000)  # for the heat
         if given.section is None:
             page.screenshot(path=given.picture, full_page=True)

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 import hrac
 from hrac.adjacency import network
+from hrac.envs import palette
 from hrac.view.colours import COLOURS, METHODS, ON_DARK
 from reports.browser import CHROMIUM, started
 from reports.report_runs import renamed, with_policies, written
@@ -155,6 +156,21 @@ def test_the_subgoal_that_is_shown_is_the_recorded_one(browser, report, folders)
             assert words in page.locator(".reading").nth(1).inner_text()
 
 
+COLOURS_SHOWN = """(map) => {
+  const { data } = map.getContext("2d").getImageData(0, 0, map.width, map.height);
+  const shown = new Set();
+  for (let i = 0; i < data.length; i += 4) shown.add(data.slice(i, i + 3).join());
+  return [...shown];
+}"""
+
+
+def test_the_map_has_the_colours_of_pictures_and_films(browser, report):
+    with Seen(browser, report) as page:
+        shown = set(page.locator(".map").first.evaluate(COLOURS_SHOWN))
+        for name in ("WALL", "TARGET", "AGENT", "SUBGOAL", "EDGE"):
+            assert ",".join(map(str, getattr(palette, name))) in shown, name
+
+
 def test_a_link_opens_the_player_at_a_step(browser, report):
     with Seen(browser, report, fragment="step-7") as page:
         assert at(page)[0] == 7
@@ -234,6 +250,8 @@ def test_a_point_of_the_map_tells_both_distances(browser, report, folders):
         page.keyboard.press("ArrowRight")  # the map has the focus
         assert page.locator(".probe").first.inner_text() != before
         assert at(page)[0] == 0
+        shown.click(position={"x": box["width"] * 0.5 / 5, "y": box["height"] * 3.5 / 5})  # in the wall beside it
+        assert "true 6 steps (to the nearest free cell), beyond k" in page.locator(".probe").first.inner_text()
         page.keyboard.press("Escape")
         assert "Click a point" in page.locator(".probe").first.inner_text()
 
@@ -258,6 +276,13 @@ def test_methods_and_seeds_are_switched_on_and_off(browser, report):
         assert [points for kind, _, points in kinds(page) if kind == "seeds"] == [6, 6]
         page.get_by_label("all", exact=True).click()
         assert "seeds" not in [kind for kind, *_ in kinds(page)]
+
+
+def test_no_axis_of_shares_goes_beyond_all(browser, report):
+    with Seen(browser, report) as page:
+        ticks = [text for text in page.locator(".ytick text").all_text_contents() if text.endswith("%")]
+        assert "100%" in ticks
+        assert max(float(text[:-1]) for text in ticks) == 100
 
 
 def test_hovering_tells_the_mean_and_its_interval(browser, report):

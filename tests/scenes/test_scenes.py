@@ -232,11 +232,21 @@ def test_a_picture_says_what_it_shows():
     assert "target" not in labels
 
 
-def test_reached_and_missed_subgoals_look_different():
+def test_reached_and_missed_subgoals_have_other_shapes_and_lie_on_the_path():
     drawn = axis()
     drawing.draw_step(drawn, made(along(8), reached={1}), 8)
-    stars = [line.get_color() for line in drawn.get_lines() if line.get_marker() == "*"]
-    assert stars == ["white", drawing.SUBGOAL, "white", drawing.SUBGOAL]  # windows 0 to 2, and the present one
+    path, *_ = drawn.get_lines()
+    past = [line for line in drawn.get_lines() if line.get_zorder() == 3.0]
+    assert [line.get_marker() for line in past] == ["x", "o", "x"]
+    assert all(line.get_zorder() > path.get_zorder() for line in past)
+
+
+def test_marks_are_as_small_as_a_panel_needs():
+    small, large = axis(), axis()
+    for drawn, size in ((small, 0.5), (large, 1.0)):
+        drawing.draw_step(drawn, made(along(8), reached={1}), 8, size=size)
+    for half, whole in zip(small.get_lines(), large.get_lines(), strict=True):
+        assert half.get_markersize() == whole.get_markersize() / 2 or half.get_linewidth() == whole.get_linewidth() / 2
 
 
 def test_a_subgoal_outside_of_the_map_is_hollow_and_at_its_edge():
@@ -385,6 +395,15 @@ def test_a_film_has_a_frame_for_each_step_and_holds_the_last(filmed):
             sizes.add(gif.convert("RGB").size)
     assert durations == [100] * 9 + [2500]
     assert len(sizes) == 1
+
+
+def test_a_gif_has_the_shades_of_learned_distances_however_small_they_are_in_it(tmp_path):
+    grey = np.full((40, 40, 3), 128, np.uint8)
+    film._write_gif(tmp_path / "film.gif", iter([grey, grey + 1]))
+    with Image.open(tmp_path / "film.gif") as gif:
+        has = np.reshape(gif.getpalette(), (-1, 3))
+    for shade in drawing.DISTANCES(np.linspace(0.0, 0.5, 100), bytes=True)[:, :3].astype(int):
+        assert np.abs(has - shade).max(axis=1).min() <= 6, shade
 
 
 def test_a_long_episode_is_filmed_by_every_few_steps():

@@ -146,6 +146,6 @@ def _report(outcome: Any) -> int:
     if not outcome.finished:
         print(f"go on with: hrac train --resume {outcome.folder}")
     missing = "" if importlib.util.find_spec("tensorboard") else "   (after pip install 'hrac[tensorboard]')"
-    commands = (f"hrac {name} {outcome.folder}" for name in ("eval", "picture", "video"))
+    commands = (f"hrac {name} {outcome.folder}" for name in ("eval", "picture", "video", "report"))
     print(f"next: {'   '.join(commands)}   tensorboard --logdir {outcome.folder}{missing}")
     return 130 if outcome.interrupted and not outcome.finished else 0

@@ -17,6 +17,8 @@ SUBGOAL = (242, 194, 48)
 APPLE = (0, 158, 115)
 BOMB = (213, 94, 0)
 EDGE = (32, 32, 32)
+MISSED = (160, 29, 61)
+"""A subgoal that was not reached."""
 NEAR = (118, 170, 220)
 """Judged to be here: the agent's own place in a heatmap."""
 AT_K = (221, 234, 246)

@@ -12,8 +12,11 @@ from hrac.envs import palette
 from hrac.view import colours
 
 SCRIPTS = ("network.js", "charts.js", "map.js", "player.js", "report.js")
-COLOURS = ("WALL", "TARGET", "KEY", "CHEST", "BLOCK", "CHASM", "DOOR", "SUBGOAL", "APPLE", "BOMB")
-"""Those of all pictures that are the same in light and dark."""
+COLOURS = (
+    *("FLOOR", "WALL", "NEAR", "AT_K", "BEYOND", "CONTOUR", "MISSED", "EDGE"),
+    *("AGENT", "TARGET", "KEY", "CHEST", "BLOCK", "CHASM", "DOOR", "SUBGOAL", "APPLE", "BOMB"),
+)
+"""Those of all pictures. Of the first ones the dark page has its own."""
 
 
 def page(data: Mapping[str, Any]) -> str:
@@ -54,9 +57,13 @@ def policy(*scripts: str) -> str:
 
 def _colours() -> str:
     """The colours of the package: those of pictures, and `--g0` to `--g9` of curves."""
-    pictures = "".join(f"--{name.lower()}:rgb{getattr(palette, name)};" for name in COLOURS)
+    pictures = "".join(f"--{_css_name(name)}:#{bytes(getattr(palette, name)).hex()};" for name in COLOURS)
     light, dark = ("".join(f"--g{i}:{each};" for i, each in enumerate(ten)) for ten in (colours.COLOURS, colours.ON_DARK))
     return f':root{{{pictures}{light}}}\n:root[data-theme="dark"]{{{dark}}}\n'
+
+
+def _css_name(colour: str) -> str:
+    return colour.lower().replace("_", "-")
 
 
 def _asset(name: str) -> str:

@@ -29,34 +29,37 @@ MARKS = {"G": ("goal", palette.TARGET), "K": ("key", palette.KEY), "C": ("chest"
 """What the letters of a layout mean, and their colours."""
 LETTER_HEIGHT = 0.6
 """Of a cell."""
-THINGS = {"apple": ("o", palette.APPLE), "bomb": ("X", palette.BOMB)}
-"""How things are drawn."""
+THINGS = {"apple": ("o", palette.APPLE), "bomb": ("^", palette.BOMB)}
+"""How things are drawn. A cross is a subgoal that was missed."""
 DISTANCES = LinearSegmentedColormap.from_list(
     "adjacency",
     [(0.0, rgba(palette.NEAR)), (0.5, rgba(palette.AT_K)), (0.56, rgba(palette.BEYOND)), (1.0, rgba(palette.BEYOND))],
 )
 """Colours of learned distances from 0 to twice the threshold."""
 
-_HALO = [Stroke(linewidth=4.2, foreground="white", alpha=0.85), Normal()]
-_PAST = {"marker": "*", "markeredgecolor": EDGE, "markeredgewidth": 0.7, "markersize": 8, "alpha": 0.7}
 STYLES: dict[str, dict[str, Any]] = {
-    "path": {"color": EDGE, "linewidth": 1.8, "solid_capstyle": "round", "path_effects": _HALO},
-    "ahead": {"color": EDGE, "linewidth": 1.3, "linestyle": (0, (1.2, 1.2)), "path_effects": _HALO},
+    "path": {"color": EDGE, "linewidth": 1.8, "solid_capstyle": "round"},
+    "ahead": {"color": EDGE, "linewidth": 1.3, "linestyle": (0, (1.2, 1.2))},
     "agent": {"marker": "o", "color": AGENT, "markeredgecolor": "white", "markeredgewidth": 1.6, "markersize": 10},
     "start": {"marker": "s", "color": "white", "markeredgecolor": EDGE, "markeredgewidth": 1.4, "markersize": 6},
     "subgoal": {"marker": "*", "color": SUBGOAL, "markeredgecolor": EDGE, "markeredgewidth": 1.0, "markersize": 16},
     "outside": {"marker": "*", "color": "white", "markeredgecolor": EDGE, "markeredgewidth": 1.4, "markersize": 16},
-    "reached": {"color": SUBGOAL} | _PAST,
-    "missed": {"color": "white"} | _PAST,
+    "reached": {"marker": "o", "color": SUBGOAL, "markeredgecolor": EDGE, "markeredgewidth": 0.8, "markersize": 5},
+    "missed": {"marker": "x", "color": rgba(palette.MISSED), "markeredgewidth": 1.4, "markersize": 4.5},
 }
 """How the parts of an episode are drawn, and shown in a legend."""
+HALOS = {"path": 4.2, "ahead": 4.2, "missed": 3.0}
+"""Widths of the light lines around them on a map."""
 
 
-def draw_map(axis: Axes, sketch: Sketch) -> None:
-    """Walls, chasms, blocks, one-way doors, marks, targets and things, and nothing else around them."""
+def draw_map(axis: Axes, sketch: Sketch, size: float = 1.0) -> None:
+    """Walls, chasms, blocks, one-way doors, marks, targets and things, and nothing else around them.
+
+    `size` is that of marks which do not grow with the map; below 1 for small panels.
+    """
     for x, y, radius in sketch.discs:
         axis.add_patch(Circle((x, y), radius, facecolor=(*TARGET[:3], 0.22), edgecolor=TARGET, linestyle="--", linewidth=1.4))
-        axis.plot(x, y, "o", color=TARGET, markeredgecolor="white", markersize=7)
+        axis.plot(x, y, "o", color=TARGET, markeredgecolor="white", markersize=7 * size)
     walls = [Rectangle((x, y), width, height) for x, y, width, height in sketch.walls]
     axis.add_collection(PatchCollection(walls, facecolor=WALL, edgecolor=WALL, linewidth=0.2))
     for boxes, style in ((sketch.chasms, CHASMS), (sketch.blocks, BLOCKS)):
@@ -70,7 +73,7 @@ def draw_map(axis: Axes, sketch: Sketch) -> None:
         axis.arrow(x - 0.35 * dx, y - 0.35 * dy, 0.7 * dx, 0.7 * dy, facecolor=WALL, edgecolor="none", **shaft)
     for x, y, kind in sketch.things:
         marker, colour = THINGS[kind]
-        axis.plot(x, y, marker, color=rgba(colour), markeredgecolor="white", markeredgewidth=0.8, markersize=9)
+        axis.plot(x, y, marker, color=rgba(colour), markeredgecolor="white", markeredgewidth=0.8 * size, markersize=9 * size)
     axis.set(xlim=sketch.extent[:2], ylim=sketch.extent[2:], aspect="equal", xticks=[], yticks=[])
     axis.set_facecolor(rgba(palette.FLOOR))
     axis.spines[:].set_color(rgba(palette.CHASM))
@@ -85,49 +88,59 @@ def _letter(letter: str, x: float, y: float, downward: bool) -> PathPatch:
     return PathPatch(sized.translate(x, y).transform_path(path), color="black", linewidth=0)
 
 
-def outline(axis: Axes, cells: NDArray[np.bool_], colour: str = "white", style: str = "-", width: float = 1.8) -> None:
+def outline(axis: Axes, cells: NDArray[np.bool_], colour: Any = "white", style: str = "-", width: float = 1.8) -> None:
     """Lines around those cells of a grid (rows, columns) that are true, along their borders."""
     below = [[(c - 0.5, r + 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[1:] != cells[:-1])]
     right = [[(c + 0.5, r - 0.5), (c + 0.5, r + 0.5)] for r, c in np.argwhere(cells[:, 1:] != cells[:, :-1])]
     axis.add_collection(LineCollection(below + right, colors=colour, linestyles=style, linewidths=width, zorder=3))
 
 
-def draw_heat(axis: Axes, heat: NDArray[np.float64], sketch: Sketch) -> None:
+def draw_heat(axis: Axes, heat: NDArray[np.float64], sketch: Sketch, size: float = 1.0) -> None:
     """Learned distances (`Story.heat`), and the line within which places are judged to be within k steps."""
     left, right, bottom, top = sketch.extent
     low_first = (left, right, min(bottom, top), max(bottom, top))
     axis.imshow(heat, cmap=DISTANCES, vmin=0.0, vmax=2.0, origin="lower", extent=low_first, interpolation="bilinear")
     if heat.min() < 1.0 < heat.max():
         xs, ys = (np.linspace(*ends, heat.shape[axis]) for ends, axis in ((low_first[:2], 1), (low_first[2:], 0)))
-        axis.contour(xs, ys, heat, [1.0], colors=[CONTOUR], linewidths=1.6, zorder=0.5)  # walls are drawn over it
+        axis.contour(xs, ys, heat, [1.0], colors=[CONTOUR], linewidths=1.6 * size, zorder=0.5)  # walls are drawn over it
 
 
-def draw_step(axis: Axes, story: Story, step: int, ahead: bool = False) -> None:
+def draw_step(axis: Axes, story: Story, step: int, ahead: bool = False, size: float = 1.0) -> None:
     """A step of an episode: the map, the learned distances, the path so far, subgoals past and present.
 
     `ahead` shows too how the agent goes on until the next subgoal. A subgoal outside of the map is a hollow star at its edge.
+    `size` is that of marks and lines.
     """
     sketch, window = story.sketches[step], story.window(step)
     heat = story.heat(step)
     if heat is not None:
-        draw_heat(axis, heat, sketch)
-    draw_map(axis, sketch)
+        draw_heat(axis, heat, sketch, size)
+    draw_map(axis, sketch, size)
     way = story.place(story.positions)
-    axis.plot(*way[: step + 1].T, **STYLES["path"])
+    axis.plot(*way[: step + 1].T, **_look("path", size))
     if ahead:
-        axis.plot(*way[step : window.end + 1].T, **STYLES["ahead"])
+        axis.plot(*way[step : window.end + 1].T, **_look("ahead", size))
     for past in story.past(step):
         if past.target is not None and sketch.shows(story.place(past.target)):
-            _put(axis, story.place(past.target), "reached" if past.reached else "missed", zorder=1.5)
-    _put(axis, way[0], "start")
+            _put(axis, story.place(past.target), "reached" if past.reached else "missed", size, zorder=3.0)
+    _put(axis, way[0], "start", size)
     if window.target is not None:
         place = story.place(window.target)
-        _put(axis, sketch.nearest(place), "subgoal" if sketch.shows(place) else "outside")
-    _put(axis, way[step], "agent")
+        _put(axis, sketch.nearest(place), "subgoal" if sketch.shows(place) else "outside", size)
+    _put(axis, way[step], "agent", size)
 
 
-def _put(axis: Axes, place: NDArray[np.float64], style: str, zorder: float = 4.0) -> None:
-    axis.plot(*place, linestyle="", clip_on=False, zorder=zorder, **STYLES[style])
+def _put(axis: Axes, place: NDArray[np.float64], style: str, size: float, zorder: float = 4.0) -> None:
+    axis.plot(*place, linestyle="", clip_on=False, zorder=zorder, **_look(style, size))
+
+
+def _look(style: str, size: float) -> dict[str, Any]:
+    """A style of this size, with its halo."""
+    look = STYLES[style]
+    sized: dict[str, Any] = {name: size * look[name] for name in ("markersize", "markeredgewidth", "linewidth") if name in look}
+    if style in HALOS:
+        sized["path_effects"] = [Stroke(linewidth=size * HALOS[style], foreground="white", alpha=0.85), Normal()]
+    return look | sized
 
 
 def title_pad(story: Story, steps: Sequence[int], pad: float) -> float:
@@ -153,8 +166,7 @@ def legend(story: Story, steps: Sequence[int], ahead: bool = False) -> list[Any]
 def _entries(story: Story, steps: Sequence[int], ahead: bool) -> Iterator[Any]:
     def mark(style: str, label: str) -> Line2D:
         line = {} if style in ("path", "ahead") else {"linestyle": ""}
-        look = {name: value for name, value in STYLES[style].items() if name != "path_effects"}
-        return Line2D([], [], label=label, **(line | look))
+        return Line2D([], [], label=label, **(line | STYLES[style]))
 
     def shown(windows: Iterable[Window]) -> list[tuple[bool, Window]]:
         """Windows with subgoals, and whether these are on the map."""

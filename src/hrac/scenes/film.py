@@ -18,7 +18,7 @@ from PIL import Image
 from hrac.envs import palette
 from hrac.errors import HracError, MissingExtraError
 from hrac.folder import files
-from hrac.scenes.drawing import draw_step, legend
+from hrac.scenes.drawing import DISTANCES, draw_step, legend
 from hrac.scenes.story import Story, tell
 from hrac.worlds.episodes import Player
 from hrac.worlds.host import closing
@@ -36,8 +36,8 @@ MOST_FRAMES = 130
 """A longer episode is shown by every second step, or fewer."""
 HOLD_SECONDS = 2.5
 """How long the last frame stands."""
-COLOURS = 80
-"""Of a GIF, beside those of the palette."""
+COLOURS, SHADES = 80, 12
+"""Of a GIF, beside those of the palette: for all that is seen, and for learned distances within k."""
 FORMATS = (".gif", ".mp4")
 
 
@@ -159,7 +159,8 @@ def _write_gif(path: Path, frames: Iterator[Picture]) -> None:
     several = np.concatenate([np.asarray(pictures[i]) for i in (0, len(pictures) // 2, -1)])
     colours = Image.fromarray(several).quantize(COLOURS, method=Image.Quantize.MEDIANCUT)
     ours = [colour for colour in vars(palette).values() if isinstance(colour, tuple)]  # small things must keep their colours
-    colours.putpalette([*(colours.getpalette() or [])[: 3 * COLOURS], *itertools.chain.from_iterable(ours)])
+    shades = DISTANCES(np.linspace(0.0, 0.5, SHADES), bytes=True)[:, :3]  # and the heat around the agent
+    colours.putpalette([*(colours.getpalette() or [])[: 3 * COLOURS], *itertools.chain(*ours), *shades.ravel().tolist()])
     first, *rest = [picture.quantize(palette=colours, dither=Image.Dither.NONE) for picture in pictures]
     durations = [round(1000 / FRAMES_PER_SECOND)] * len(rest) + [round(1000 * HOLD_SECONDS)]
     with files.atomic(path) as file:

@@ -42,32 +42,27 @@ def manifold() -> Any:
     return manifold
 
 
-def plane(embedding: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Embeddings (cells, dimensions) by locally linear embedding (cells, 2), each coordinate scaled to unit variance."""
-    lle = manifold().LocallyLinearEmbedding(
-        n_neighbors=min(NEIGHBOURS, len(embedding) - 1), n_components=2, eigen_solver="dense"
-    )
-    flat = lle.fit_transform(embedding.astype(np.float64))
+def plane(points: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Embedded cells (cells, dimensions) by locally linear embedding (cells, 2), each coordinate scaled to unit variance."""
+    lle = manifold().LocallyLinearEmbedding(n_neighbors=min(NEIGHBOURS, len(points) - 1), n_components=2, eigen_solver="dense")
+    flat = lle.fit_transform(points.astype(np.float64))
     return (flat - flat.mean(axis=0)) / flat.std(axis=0)
 
 
 def draw(result: Result, width: float = 11.0) -> Figure:
     """The picture, so many inches wide: a row for the true distances and a row per source of pairs, all of the first seed."""
-    flat = {source: plane(embedding) for source, embedding in result.embeddings.items()}
-    rows = 1 + len(flat)
+    rows = 1 + len(result.embeddings)
     figure = Figure(figsize=(width, width * (0.24 * rows + 0.12)), layout="constrained")
     axes = figure.subplots(rows, 3)
-    states, steps = _states(result), result.world.cell_distances
+    states = _states(result)
     for column, state in enumerate(states):
-        _heat(axes[0, column], result, steps[state] / result.k, steps[state] <= result.k, state)
-        axes[0, column].set_title(f"from s{column + 1}", fontsize="medium")
+        heat(axes[0, column], result, state).set_title(f"from s{column + 1}", fontsize="medium")
     _key(axes[0, 2], result)
     axes[0, 0].set_ylabel("true distance")
-    for row, (source, embedding) in enumerate(result.embeddings.items(), start=1):
-        learned = distances(embedding) / result.threshold
+    for row, source in enumerate(result.embeddings, start=1):
         for column, state in enumerate(states):
-            _heat(axes[row, column], result, learned[state], learned[state] < 1, state)
-        _embedding(axes[row, 2], result, flat[source])
+            heat(axes[row, column], result, state, source)
+        embedding(axes[row, 2], result, source)
         axes[row, 0].set_ylabel(NAMES[source])
     _legends(figure, axes, result)
     return figure
@@ -91,13 +86,23 @@ def _map(axis: Axes, result: Result, values: NDArray[np.floating], norm: Normali
     draw_map(axis, result.world.sketch()._replace(marks=()))
 
 
-def _heat(axis: Axes, result: Result, values: NDArray[np.floating], near: NDArray[np.bool_], state: int) -> None:
-    """Distances from a state, with the outlines of what is judged to be near and of what is."""
+def heat(axis: Axes, result: Result, state: int, source: str | None = None) -> Axes:
+    """Draw the distances from a state, a row of `result.world.cells`, with the outlines of what is judged near and of what is.
+
+    They are those learned from a source of pairs; None: the true ones.
+    """
+    steps = result.world.cell_distances[state]
+    values, truly = steps / result.k, steps <= result.k
+    near = truly
+    if source is not None:
+        values = distances(result.embeddings[source])[state] / result.threshold
+        near = values < 1
     _map(axis, result, values, Normalize(0.0, FARTHEST), "viridis")
-    outline(axis, _grid(result, result.world.cell_distances[state] <= result.k, False), "black", ":", 1.8)
+    outline(axis, _grid(result, truly, False), "black", ":", 1.8)
     outline(axis, _grid(result, near, False), "white", "-", 1.8)
     row, column = result.world.cells[state]
     axis.plot(column, row, "*", color="white", markeredgecolor="black", markersize=13)
+    return axis
 
 
 def _from_first(result: Result) -> tuple[NDArray[np.int32], Normalize]:
@@ -117,8 +122,9 @@ def _key(axis: Axes, result: Result) -> None:
         axis.text(column, row, name, **LABEL)
 
 
-def _embedding(axis: Axes, result: Result, flat: NDArray[np.float64]) -> None:
-    """All cells in the plane: a marker for each side of the wall."""
+def embedding(axis: Axes, result: Result, source: str) -> Axes:
+    """Draw all cells in the plane, as they are embedded after learning from a source: a marker for each side of the wall."""
+    flat = plane(result.embeddings[source])
     steps, norm = _from_first(result)
     second = result.world.cell_distances[_states(result)[1]] < steps
     for marker, side in zip(SIDES, (~second, second), strict=True):
@@ -141,6 +147,7 @@ def _embedding(axis: Axes, result: Result, flat: NDArray[np.float64]) -> None:
     axis.set_yticks([])
     rows, columns = result.world.layout.walls.shape
     axis.set_box_aspect(rows / columns)
+    return axis
 
 
 def _legends(figure: Figure, axes: NDArray[Any], result: Result) -> None:

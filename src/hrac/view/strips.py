@@ -13,6 +13,8 @@ from hrac.training.policies import Policy
 from hrac.view.curves import plain, title_of
 
 COLUMNS = 5
+MARK_SIZE = 0.6
+"""Of marks and lines in the small panels of a page."""
 
 
 def draw(policies: Sequence[Policy], width: float, episode_seed: int = 0) -> Figure:
@@ -23,7 +25,7 @@ def draw(policies: Sequence[Policy], width: float, episode_seed: int = 0) -> Fig
     axes = figure.subplots(len(stories), COLUMNS, squeeze=False, height_ratios=heights)
     entries: dict[str, Any] = {}
     for row, story in zip(axes, stories, strict=True):
-        strip(row, story)
+        strip(row, story, MARK_SIZE)
         entries |= {str(entry.get_label()): entry for entry in legend(story, _steps(story, COLUMNS))}
     figure.legend(handles=list(entries.values()), loc="outside lower center", ncols=4, frameon=False)
     return figure
@@ -38,14 +40,15 @@ def _titles(policies: Sequence[Policy]) -> list[str]:
     return next((titles for titles in forms if len(set(titles)) == len(titles)), [policy.title for policy in policies])
 
 
-def strip(axes: NDArray[Any], story: Story) -> NDArray[Any]:
+def strip(axes: NDArray[Any], story: Story, size: float = 1.0) -> NDArray[Any]:
     """Draw some proposals of an episode (`hrac.scenes.story.tell`), from the first to the last, into a row of axes.
 
-    If it has fewer proposals than there are axes, the last ones stay empty.
+    If it has fewer proposals than there are axes, the last ones stay empty. `size` is that of marks
+    and lines.
     """
     steps = _steps(story, len(axes))
     for axis, step in zip(axes, steps, strict=False):
-        draw_step(axis, story, step)
+        draw_step(axis, story, step, size=size)
         axis.set_title(f"step {step}", pad=title_pad(story, steps, 2.0))
     for axis in axes[len(steps) :]:
         axis.set_axis_off()

@@ -1,5 +1,8 @@
+import os
 import pickle
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import gymnasium
@@ -494,3 +497,24 @@ def test_the_first_kind_of_opengl_that_works_is_used(monkeypatch):
     without_opengl(monkeypatch, display=":0")
     monkeypatch.setattr(opengl, "importlib", SimpleNamespace(import_module=found))
     assert opengl._gl_context(30, 20) == ("mujoco.glfw", 30, 20)
+
+
+WINDOW = """
+import gymnasium, hrac
+for mode in ("human", "rgb_array"):
+    env = gymnasium.make("hrac/AntMaze-v0", render_mode=mode)
+    env.reset(seed=0)
+    seen = env.render()
+    env.close()
+print(seen.shape)
+"""
+
+
+@needs_opengl
+def test_a_window_of_an_ant_leaves_opengl_as_it_was():
+    """Without a screen a window of pygame opens too, and would use EGL as pictures of ants do."""
+    pytest.importorskip("pygame")
+    hidden = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "SDL_FRAMEBUFFER_ACCELERATION")
+    clean = {name: value for name, value in os.environ.items() if name not in hidden}
+    done = subprocess.run([sys.executable, "-c", WINDOW], env=clean, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["(480, 480, 3)"]), done.stderr

@@ -110,6 +110,8 @@ def _gl_context(width: int, height: int) -> Any:
         usual = ["egl"]
     problems = []
     for kind in [requested] if requested in ("egl", "glfw", "osmesa", "cgl") else usual:
+        if kind == "egl":  # a window of pygame that uses OpenGL too would end the program, or EGL when it is closed
+            os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
         try:
             return importlib.import_module(f"mujoco.{kind}").GLContext(width, height)
         except Exception as error:  # the bindings raise AttributeError, ImportError, RuntimeError, GLError

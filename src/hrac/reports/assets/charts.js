@@ -66,7 +66,8 @@ function curve(parent, name, metric, members) {
     const together = window.innerWidth >= 700 && visible.length < 6 && !shown.seeds.size;
     const traces = visible.flatMap((member) => lines(name, metric, member, together ? "" : ", step %{x:,}"));
     const low = Math.min(...traces.flatMap((trace) => trace.y).filter((value) => value !== null));
-    const yaxis = metric.share ? { tickformat: ".0%", range: [low > 0.5 ? low - 0.03 : -0.03, 1.03] } : {};
+    const floor = low > 0.5 ? low - 0.03 : -0.03;
+    const yaxis = metric.share ? { tickformat: ".0%", range: [floor, 1 + 0.03 * (1 - floor)] } : {}; // no tick above 100 %
     plot(element, traces, { hovermode: together ? "x unified" : "closest", xaxis: { title: { text: "environment steps" } }, yaxis });
   });
 }

@@ -1,7 +1,10 @@
 "use strict";
-// The map of an episode on a canvas, in the drawing coordinates of its sketch.
+// The map of an episode on a canvas, in the drawing coordinates of its sketch. It looks as in pictures and films: colours are those
+// of hrac.envs.palette, marks those of hrac.scenes.drawing.
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const EDGE = "#202020"; // of marks that are as light on a dark page
+const MARKS = { G: "target", K: "key", C: "chest" };
 const GRID = 76; // points of the heat along the longer side
 
 class MapCanvas {
@@ -77,11 +80,11 @@ class MapCanvas {
 
   // Learned distances: coloured up to the threshold, plain beyond it.
   heat(grid, distances, threshold) {
-    const [near, edge, far] = ["near", "edge", "far"].map((name) => rgb(colour(name)));
+    const [near, edge, beyond] = ["near", "at-k", "beyond"].map((name) => rgb(colour(name)));
     const image = new ImageData(grid.columns, grid.rows);
     distances.forEach((distance, i) => {
       const share = distance / threshold;
-      const shown = share >= 1 ? far : near.map((part, channel) => part + share * (edge[channel] - part));
+      const shown = share >= 1 ? beyond : near.map((part, channel) => part + share * (edge[channel] - part));
       image.data.set([...shown, 255], 4 * i);
     });
     const small = document.createElement("canvas");
@@ -140,19 +143,21 @@ class MapCanvas {
     const fill = (boxes, name) => {
       context.fillStyle = colour(name);
       for (const [x, y, width, height] of boxes ?? []) {
-        const [left, right] = [this.x(x), this.x(x + width)];
         const [first, second] = [this.y(y), this.y(y + height)];
-        context.fillRect(left - 0.25, Math.min(first, second) - 0.25, right - left + 0.5, Math.abs(second - first) + 0.5);
+        const [left, above] = [this.x(x), Math.min(first, second)].map(Math.floor); // whole pixels: no seams between boxes
+        const [right, below] = [this.x(x + width), Math.max(first, second)].map(Math.ceil);
+        context.fillRect(left, above, right - left, below - above);
       }
     };
     fill(map.chasms, "chasm");
     for (const [x, y, radius] of map.discs ?? []) {
-      this.disc(this.x(x), this.y(y), radius * this.unit, colour("target-soft"));
-      context.beginPath();
-      context.arc(this.x(x), this.y(y), radius * this.unit, 0, 2 * Math.PI);
-      this.stroke(colour("ink"), 1.5, [4, 3]);
+      context.globalAlpha = 0.22;
+      this.disc(this.x(x), this.y(y), radius * this.unit, colour("target"));
+      context.globalAlpha = 1;
+      this.stroke(colour("target"), 2, [6, 4]);
+      this.disc(this.x(x), this.y(y), 5, colour("target"), "#ffffff");
     }
-    fill(map.walls, "wall-shown");
+    fill(map.walls, "wall");
     fill(map.blocks, "block");
     for (const [x, y, dx, dy] of map.arrows ?? []) {
       fill([[x - 0.5, y - 0.5, 1, 1]], "door");
@@ -160,12 +165,13 @@ class MapCanvas {
       this.arrow(this.x(x), this.y(y), dx, along);
     }
     for (const [letter, x, y] of map.marks ?? []) {
-      if (letter === "A") continue;
-      this.label(letter, this.x(x), this.y(y), Math.min(Math.max(0.8 * this.unit, 11), 22));
+      if (!(letter in MARKS)) continue;
+      fill([[x - 0.5, y - 0.5, 1, 1]], MARKS[letter]);
+      this.letter(letter, this.x(x), this.y(y));
     }
     for (const [x, y, kind] of map.things ?? []) {
-      if (kind === "bomb") this.triangle(this.x(x), this.y(y), 6, colour("bomb"), colour("ink"));
-      else this.disc(this.x(x), this.y(y), 5, colour("apple"), colour("ink"));
+      if (kind === "bomb") this.triangle(this.x(x), this.y(y), 7, colour("bomb"), "#ffffff");
+      else this.disc(this.x(x), this.y(y), 6, colour("apple"), "#ffffff");
     }
   }
 
@@ -175,26 +181,26 @@ class MapCanvas {
       positions.forEach((position, i) => this.context[i ? "lineTo" : "moveTo"](...this.pixel(position)));
       this.context.lineJoin = "round";
       this.stroke(colour("halo"), 5);
-      this.stroke(colour("path"), 2.5);
+      this.stroke(colour("edge"), 2.5);
     }
     const [x, y] = this.pixel(positions[0]);
     this.context.beginPath();
     this.context.rect(x - 4, y - 4, 8, 8);
-    this.context.fillStyle = colour("path");
+    this.context.fillStyle = colour("halo");
     this.context.fill();
-    this.stroke(colour("halo"), 1.5);
+    this.stroke(colour("edge"), 2);
   }
 
   agent(position) {
     const [x, y] = this.pixel(position);
-    this.disc(x, y, 8, colour("halo"));
-    this.disc(x, y, 6, colour("agent"));
+    this.disc(x, y, 9, "#ffffff");
+    this.disc(x, y, 7, colour("agent"));
   }
 
   // A past subgoal: a full disc if it was reached, a cross if it was missed.
   past(target, reached) {
     const [x, y] = this.pixel(target);
-    if (reached) this.disc(x, y, 4, colour("subgoal"), colour("ink"));
+    if (reached) this.disc(x, y, 4, colour("subgoal"), EDGE);
     else {
       this.cross(x, y, 4, colour("halo"), 4.5);
       this.cross(x, y, 4, colour("missed"), 2.2);
@@ -206,12 +212,16 @@ class MapCanvas {
     return x < 0 || y < 0 || x > this.width || y > this.height;
   }
 
+  starPlace(target) {
+    const [x, y] = this.pixel(target);
+    const within = (value, most) => Math.min(Math.max(value, 12), most - 12);
+    return this.outside(target) ? [within(x, this.width), within(y, this.height)] : [x, y];
+  }
+
   // The present subgoal; one outside of the map is a hollow star at its border.
   star(target) {
-    const within = (value, most) => Math.min(Math.max(value, 12), most - 12);
-    const [placeX, placeY] = this.pixel(target);
     const outside = this.outside(target);
-    const [x, y] = outside ? [within(placeX, this.width), within(placeY, this.height)] : [placeX, placeY];
+    const [x, y] = this.starPlace(target);
     this.context.beginPath();
     for (let i = 0; i < 10; i++) {
       const [turn, radius] = [Math.PI * (i / 5 - 0.5), i % 2 ? 4.6 : 11];
@@ -220,15 +230,15 @@ class MapCanvas {
     this.context.closePath();
     this.context.fillStyle = colour(outside ? "halo" : "subgoal");
     this.context.fill();
-    this.stroke(colour(outside ? "missed" : "ink"), outside ? 2 : 1.5);
+    this.stroke(outside ? colour("edge") : EDGE, outside ? 2 : 1.5);
   }
 
-  // A line from the agent to its subgoal.
+  // A line from the agent to the star.
   aim(position, target) {
     this.context.beginPath();
     this.context.moveTo(...this.pixel(position));
-    this.context.lineTo(...this.pixel(target));
-    this.stroke(colour("ink"), 1, [2, 4]);
+    this.context.lineTo(...this.starPlace(target));
+    this.stroke(colour("edge"), 1, [2, 4]);
   }
 
   probe(position) {
@@ -236,8 +246,8 @@ class MapCanvas {
     this.context.beginPath();
     this.context.arc(x, y, 9, 0, 2 * Math.PI);
     this.stroke(colour("halo"), 4);
-    this.stroke(colour("ink"), 2);
-    this.cross(x, y, 3, colour("ink"), 1.5);
+    this.stroke(colour("edge"), 2);
+    this.cross(x, y, 3, colour("edge"), 1.5);
   }
 
   disc(x, y, radius, filled, edge) {
@@ -276,13 +286,12 @@ class MapCanvas {
       this.context.moveTo(tipX, tipY);
       this.context.lineTo(tipX - (dx + side * dy) * 0.6 * length, tipY - (dy + side * dx) * 0.6 * length);
     }
-    this.stroke("#202020", 2);
+    this.stroke(EDGE, 2);
   }
 
-  label(text, x, y, size) {
-    Object.assign(this.context, { font: `bold ${size}px system-ui, sans-serif`, textAlign: "center", textBaseline: "middle" });
-    Object.assign(this.context, { strokeStyle: colour("halo"), lineWidth: 3, fillStyle: colour("ink") });
-    this.context.strokeText(text, x, y);
+  letter(text, x, y) {
+    const font = `bold ${0.8 * this.unit}px system-ui, sans-serif`;
+    Object.assign(this.context, { font, textAlign: "center", textBaseline: "middle", fillStyle: "#000000" });
     this.context.fillText(text, x, y);
   }
 

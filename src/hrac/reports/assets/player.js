@@ -124,10 +124,13 @@ class Panel {
       const side = learned < policy.threshold ? "within" : "beyond";
       words.push(`learned ${learned.toFixed(3)}, judged ${side} k = ${policy.k} (limit ${policy.threshold.toFixed(2)})`);
     }
-    const steps = truth?.from(here)?.[truth.nearest(there)];
+    const nearest = truth?.nearest(there);
+    const steps = truth?.from(here)?.[nearest];
     if (steps !== undefined) {
       const far = steps === NO_WAY ? "no way" : `${steps} ${steps === 1 ? "step" : "steps"}`;
-      words.push(`${truth.exact ? "true" : "true (estimate)"} ${far}, ${steps <= policy.k ? "within" : "beyond"} k`);
+      const inside = truth.cells[nearest].every((part, axis) => Math.abs(part - there[axis]) <= 0.5);
+      const where = inside ? "" : " (to the nearest free cell)";
+      words.push(`${truth.exact ? "true" : "true (estimate)"} ${far}${where}, ${steps <= policy.k ? "within" : "beyond"} k`);
     }
     return words.join("; ") || "no distances are known";
   }
