@@ -11,6 +11,16 @@ import pytest
 from hrac import compiled
 
 
+def test_the_time_of_compiling_is_counted():
+    before = compiled.seconds_compiling()
+    program = jax.jit(lambda x: jnp.sin(x) * 3.25)
+    program(jnp.ones(3))
+    once = compiled.seconds_compiling()
+    program(jnp.zeros(3))
+    assert before < once
+    assert compiled.seconds_compiling() == once
+
+
 def test_a_second_start_finds_what_the_first_compiled(tmp_path):
     program = (
         "import jax, jax.numpy as jnp; from hrac.compiled import keep_compiled; keep_compiled();"

@@ -9,6 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from jax import monitoring
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+"""JAX's name for the time that compiling a program took."""
+_seconds: list[float] = []
+
+
+def _listen(name: str, seconds: float, **_: Any) -> None:
+    if name == COMPILED:
+        _seconds.append(seconds)
+
+
+monitoring.register_event_duration_secs_listener(_listen)
+
+
+def seconds_compiling() -> float:
+    """How long this process has compiled programs so far."""
+    return sum(_seconds)
 
 
 def keep_compiled() -> None:

@@ -87,6 +87,17 @@ def test_a_deadline_stops_where_the_longest_of_the_last_rounds_would_not_fit(mon
     assert answers == [False, False, False, False, True]  # 39.9 + 20 fits, 40.1 + 20 does not
 
 
+def test_what_was_compiled_in_a_round_is_not_expected_again(monkeypatch):
+    now, compiled = [0.0], [5.0]
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stop, "seconds_compiling", lambda: compiled[0])
+    deadline, answers = stop.Deadline(1.0, _at(1), rounds=4), []
+    for seconds, compiling in ((0.0, 0.0), (35.0, 33.0), (20.0, 0.0), (4.0, 0.0)):
+        now[0], compiled[0] = now[0] + seconds, compiled[0] + compiling
+        answers.append(deadline())
+    assert answers == [False, False, True, True]  # 35 + 2 fits, 55 + 20 does not
+
+
 def test_without_minutes_only_an_interruption_stops():
     assert not stop.Deadline(None, _at(10**9))()
     asked = stop.Deadline(None, _at(0), lambda: True)

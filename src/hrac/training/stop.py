@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Protocol, runtime_checkable
 
+from hrac.compiled import seconds_compiling
 from hrac.errors import HracError
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGBREAK")
@@ -48,26 +49,27 @@ class Steps(Protocol):
 class Deadline:
     """Whether it is time to stop: a signal asked for it, or another round and a save would end after the given minutes.
 
-    It is called before each round. The time between two calls counts as the time of a round.
+    It is called before each round. The time between two calls counts as the time of a round, without what was compiled in it:
+    that is done once.
     """
 
     def __init__(
         self, minutes: float | None, training: Steps, interrupted: Callable[[], bool] = lambda: False, rounds: int = 1
     ) -> None:
-        """The slowest of the last `rounds` rounds is the estimate for the next. They should include an evaluation, but not the
-        first rounds, in which programs are compiled."""
+        """The slowest of the last `rounds` rounds is the estimate for the next. They should include an evaluation."""
         self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
         self._training, self._interrupted = training, interrupted
         self._rounds: deque[float] = deque([0.0], maxlen=rounds)
         self._round_began: float | None = None
+        self._compiled = 0.0
         self._save, self._saved_at = 0.0, 1
 
     def __call__(self) -> bool:
         """Whether to stop before another round. A checkpoint is assumed to grow in proportion to the steps."""
-        now = time.monotonic()
+        now, compiled = time.monotonic(), seconds_compiling()
         if self._round_began is not None:
-            self._rounds.append(now - self._round_began)
-        self._round_began = now
+            self._rounds.append(max(now - self._round_began - (compiled - self._compiled), 0.0))
+        self._round_began, self._compiled = now, compiled
         save = self._save * max(self._training.env_steps / self._saved_at, 1.0)
         return self._interrupted() or now + max(self._rounds) + save > self._end
 
