@@ -20,6 +20,7 @@ GRIDS = {
         "slope, eta 1, discount 0.95, layer norms": CHOICES / "maze-slope1-d95-norm",
         "slope, eta 4, discount 0.95, layer norms": CHOICES / "maze-slope4-d95-norm",
         "slope, eta 8, discount 0.95": CHOICES / "maze-slope8-d95",
+        "slope, eta 4, discount 0.95": CHOICES / "maze-slope4-d95",
         "slope, eta 2, discount 0.95": CHOICES / "maze-slope2-d95",
         "slope, eta 2, discount 0.95, quiet 0.2": CHOICES / "maze-slope2-d95-quiet",
     },
@@ -31,8 +32,10 @@ GRIDS = {
         "mean, eta 2, discount 0.95": CHOICES / "key-chest-mean2-d95",
         "slope, eta 1, discount 0.95, layer norms": CHOICES / "key-chest-slope1-d95-norm",
         "slope, eta 4, discount 0.95, layer norms": CHOICES / "key-chest-slope4-d95-norm",
+        "slope, eta 4, discount 0.95": CHOICES / "key-chest-slope4-d95",
         "slope, eta 2, discount 0.95": CHOICES / "key-chest-slope2-d95",
         "slope, eta 2, discount 0.95, quiet 0.2": CHOICES / "key-chest-slope2-d95-quiet",
+        "slope, eta 2, discount 0.95, 3 updates": CHOICES / "key-chest-slope2-d95-updates3",
     },
 }
 ANTS = {
@@ -63,6 +66,22 @@ PLUS = {
     task: {"`hrac`": RESULTS / task, "`hrac-plus`": RESULTS / "plus" / task}
     for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
+VARIANTS = {
+    "ant-maze": {
+        "`hrac-plus`": RESULTS / "plus/ant-maze",
+        "quiet 0.2": CHOICES / "ant-maze-plus-quiet",
+        "eta 1": CHOICES / "ant-maze-plus-eta1",
+        "eta 1, quiet 0.2": CHOICES / "ant-maze-plus-eta1-quiet",
+        "3 updates": CHOICES / "ant-maze-plus-updates3",
+        "eta 1, 3 updates": CHOICES / "ant-maze-plus-eta1-updates3",
+    },
+    "ant-gather": {
+        "`hrac-plus`": RESULTS / "plus/ant-gather",
+        "eta 1": CHOICES / "ant-gather-plus-eta1",
+        "eta 1, 3 updates": CHOICES / "ant-gather-plus-eta1-updates3",
+    },
+}
+"""One or two settings of `hrac-plus` changed."""
 POINTS = {
     "point-maze-sparse": {
         "plain, eta 20": CHOICES / "point-maze-sparse",
@@ -190,6 +209,6 @@ if __name__ == "__main__":
     for task, runs in POINTS.items():
         print(f"\n{task}\n")
         points(runs)
-    for task, runs in (*PLUS.items(), *ANTS.items()):
+    for task, runs in (*PLUS.items(), *ANTS.items(), *VARIANTS.items()):
         print(f"\n{task}\n")
         ants(runs, "eval/return" if task == "ant-gather" else "eval/success")
