@@ -16,9 +16,9 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 _seconds: list[float] = []
 
 
-def _listen(name: str, seconds: float, **_: Any) -> None:
-    if name == COMPILED:
-        _seconds.append(seconds)
+def _listen(event: str, duration_secs: float, **_: str | int) -> None:
+    if event == COMPILED:
+        _seconds.append(duration_secs)
 
 
 monitoring.register_event_duration_secs_listener(_listen)

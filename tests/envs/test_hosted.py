@@ -131,3 +131,14 @@ def test_copies_must_be_reset_before_they_are_stepped_and_snapshots_must_fit():
         Hosted(WORLDS["maze"]).batch(3).restore(batch.snapshot())
     with pytest.raises(ValueError, match="num_envs must be at least 1"):
         Hosted(WORLDS["maze"]).batch(0)
+
+
+def test_copies_tell_what_other_targets_would_pay_if_the_environment_does():
+    batch = Hosted(WORLDS["point"]).batch(3)
+    batch.reset(seeds=np.arange(3))
+    step = batch.step(np.ones((3, 2), np.float32))
+    reward, ended = batch.outcome(step.obs[:, :2], batch.context)
+    np.testing.assert_allclose(reward, step.reward, rtol=1e-5)
+    np.testing.assert_array_equal(ended, step.terminated)
+    assert Hosted(WORLDS["hidden target"]).batch(1).outcome is None
+    assert Hosted(WORLDS["maze"]).batch(1).outcome is None

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Num, PRNGKeyArray, UInt32
 from numpy.typing import ArrayLike, NDArray
 
-from hrac.envs.base import BatchStep, Environment, State, Step, checked_seeds, rows_of
+from hrac.envs.base import BatchStep, Environment, Outcome, State, Step, checked_seeds, rows_of
 from hrac.spaces import Discrete
 
 
@@ -56,6 +56,7 @@ class HostedBatch:
         self.actions, self.time_limit = env.actions, env.time_limit
         self.context_dim, self.obs_dim = env.context_dim, env.obs_dim - env.context_dim
         self.position_low, self.position_high = env.position_low, env.position_high
+        self.outcome: Outcome | None = getattr(env, "outcome", None)
         self.seeds, self.episodes, self.steps = np.arange(num_envs), np.full(num_envs, -1), np.zeros(num_envs, np.int64)
         self._context = np.zeros((num_envs, self.context_dim))
         shapes, _ = jax.eval_shape(env.reset, jax.random.key(0))
