@@ -46,9 +46,11 @@ LONG_WAYS = {
     "manager.correction_candidates": 0,
     "manager.hindsight": 0.8,
     "manager.updates_per_window": 10,
+    "manager.critic_layer_norm": True,
     "manager.discount": 0.9,
     "manager.reward_scale": 0.1,
     "manager.bootstrap_at_time_limit": True,
+    "training.total_env_steps": 300_000,
 }
 """For mazes with detours, where few episodes must teach the manager much. A point with inertia hardly moves in 10 steps from
 rest. The off-policy correction would take most of the time of so many updates."""
