@@ -452,6 +452,9 @@ OTHERS = {
     "PointMaze_UMaze-v3": "point-umaze",
     "FetchReach-v4": "fetch-reach",
     "FrozenLake-v1, is_slippery false": "frozen-lake",
+    "FrozenLake-v1 (slippery)": "frozen-lake-slippery",
+    "Reacher-v5, reward_control_weight 0": "reacher",
+    "PointMaze_Medium-v3, `hrac-plus`": "point-medium",
 }
 """Environments of other packages, and their folders."""
 
@@ -469,6 +472,34 @@ def others() -> None:
         each = ", ".join(f"{value:.0%}" for value in success.values[:, -1])
         first = f"{above[0]:,}" if len(above) else "never"
         print(f"| {name} | {success.steps[-1]:,} | {each} | {score.mean[-1]:.2f} | {first} | {minutes:.0f} |")
+
+
+MEDIUM = {
+    "defaults": "../point-medium",
+    "hindsight 0.5": "hindsight",
+    "`hrac-plus`; hindsight 0.8, k = 25, cells of 0.25 m, discount 0.95 past the time limit, rewards times 0.1": "k25",
+    "the same with 10 updates per window, without correction": "updates10",
+    "the same, seed 101": "updates10-101",
+    "discount 0.9": "d90",
+    "discount 0.8": "d80",
+    "discount 0.8, layer norms": "d80-norm",
+    "discount 0.9, quiet 0.3": "d90-quiet",
+    "discount 0.9, quiet 0.3, hindsight 0.5": "d90-quiet-half",
+    "discount 0.9, hindsight 0.5, episodes of 300 steps": "d90-short",
+    "the same with layer norms": "d90-short-norm",
+}
+"""Settings tried on PointMaze_Medium-v3, and their folders."""
+
+
+def medium() -> None:
+    """Success on PointMaze_Medium-v3 by settings."""
+    steps = (40_000, 60_000, 80_000, 100_000, 120_000, 140_000, 150_000)
+    print("| settings | seeds | " + " | ".join(f"{step:,}" for step in steps) + " |\n|" + "---|" * (len(steps) + 2))
+    for name, place in MEDIUM.items():
+        folder = CHOICES / "point-medium-settings" / place
+        rows = [at(folder, "eval/success", step) for step in steps]
+        seeds = ", ".join(map(str, cell_of(folder, "eval/success").seeds))
+        print(f"| {name} | {seeds} | " + " | ".join("" if row is None else percent(row) for row in rows) + " |")
 
 
 if __name__ == "__main__":
@@ -498,6 +529,8 @@ if __name__ == "__main__":
     points()
     print()
     others()
+    print()
+    medium()
     print()
     quiet()
     print()
