@@ -40,15 +40,21 @@ class Told(Walk):
         return float(np.abs(achieved_goal - desired_goal)[0] < 0.5)
 
 
-class Unpaid(Told):
-    """It would pay for other goals, but never pays for its own. It does not show the time."""
+class OutOfReach(Told):
+    """Its goal is at 10, and nobody gets past 8: it never pays. It does not show the time."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.goal = np.full(1, 10.0)
+        return self._seen(), {}
+
+    def step(self, action):
+        _, _, _, _, info = super().step(action)
+        self.at = np.minimum(self.at, 8.0)
+        return self._seen(), 0.0, False, False, info
 
     def _seen(self):
         return super()._seen() | {"observation": np.array([self.at[0], 0.0])}
-
-    def step(self, action):
-        seen, _, terminated, truncated, info = super().step(action)
-        return seen, 0.0, terminated, truncated, info
 
 
 class OneSided(Walk):

@@ -13,12 +13,12 @@ from jax import monitoring
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 """JAX's name for the time that compiling a program took."""
-_seconds: list[float] = []
+_spent = [0.0]
 
 
 def _listen(event: str, duration_secs: float, **_: str | int) -> None:
     if event == COMPILED:
-        _seconds.append(duration_secs)
+        _spent[0] += duration_secs
 
 
 monitoring.register_event_duration_secs_listener(_listen)
@@ -26,7 +26,7 @@ monitoring.register_event_duration_secs_listener(_listen)
 
 def seconds_compiling() -> float:
     """How long this process has compiled programs so far."""
-    return sum(_seconds)
+    return _spent[0]
 
 
 def keep_compiled() -> None:

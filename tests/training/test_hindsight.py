@@ -10,6 +10,7 @@ from hrac.envs.point import PointMaze
 from hrac.experiments import tasks
 from hrac.training import learn
 from hrac.training.state import Training
+from hrac.worlds.make import make_setup
 from tiny import TWO_TD3
 
 CORNER = PointMaze(layout="####\n#A.#\n##.#\n####", time_limit=22)
@@ -44,7 +45,7 @@ def _episode(stored, start):
 
 
 def test_a_target_in_hindsight_was_reached_later_in_the_episode_and_pays_what_it_would_have_paid():
-    stored, windows, inside = _drawn(share=1.0)
+    stored, windows, _ = _drawn(share=1.0)
     targets = np.asarray(windows.obs[..., -2:])
     np.testing.assert_array_equal(targets, np.asarray(windows.next_obs[..., -2:]))
     np.testing.assert_array_equal(targets, np.broadcast_to(targets[..., :1, :], targets.shape))
@@ -59,7 +60,34 @@ def test_a_target_in_hindsight_was_reached_later_in_the_episode_and_pays_what_it
         expected = -np.linalg.norm(after - targets[window], axis=-1)
         np.testing.assert_allclose(np.asarray(windows.reward[window]), expected, rtol=1e-5, atol=1e-6)
     assert beyond > 0.3 * targets.shape[0] * targets.shape[1]  # later than the window itself
-    assert np.asarray(inside).any()
+
+
+@pytest.mark.parametrize("task", ["point-maze", "point-maze-jax"])
+def test_equal_trainings_share_their_programs(task):
+    config = replace(tasks.config_for(task), SETTINGS | {"manager.hindsight": 0.5})
+    first, second = (make_setup(tasks.make_env(config), config) for _ in range(2))
+    assert first.outcome is not None
+    assert first == second
+    assert hash(first) == hash(second)
+    flat = replace(tasks.config_for(task, "flat"), {"manager.hindsight": 0.5})
+    assert make_setup(tasks.make_env(flat), flat).outcome is None  # nobody asks
+
+
+WRONG = {
+    "one value": (lambda points, targets: points[..., 0], "must return rewards|does not work"),
+    "ends as numbers": (lambda points, targets: (points[..., 0], points[..., 0]), "must return rewards .* and booleans"),
+    "another shape": (lambda points, targets: (points[:, 0, 0], points[:, 0, 0] > 0), "must return rewards"),
+    "NumPy only": (lambda points, targets: (np.asarray(points)[..., 0], points[..., 0] > 0), "does not work with JAX's arrays"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_outcome_that_cannot_be_used_is_one_sentence(name, monkeypatch):
+    outcome, message = WRONG[name]
+    monkeypatch.setattr(PointMaze, "outcome", staticmethod(outcome))
+    config = replace(tasks.config_for("point-maze"), SETTINGS | {"manager.hindsight": 0.5})
+    with pytest.raises(hrac.HracError, match=f"manager.hindsight must be 0 on point-maze, whose outcome .*({message})"):
+        tasks.make_env(config)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
@@ -75,7 +103,7 @@ def test_rewards_that_the_environment_never_paid_are_learned_from(tmp_path):
     values = {}
     for share in (0.0, 0.9):
         settings = TWO_TD3 | {"manager__hindsight": share}
-        outcome = hrac.train("own_worlds:Unpaid", steps=1600, out=tmp_path / f"{share}", display=hrac.Silent(), **settings)
+        outcome = hrac.train("own_worlds:OutOfReach", steps=1600, out=tmp_path / f"{share}", display=hrac.Silent(), **settings)
         values[share] = np.asarray(outcome.metrics()["manager/value"])[-1]
     assert values[0.9] > 0.5
     assert abs(values[0.0]) < 0.2

@@ -140,11 +140,13 @@ def with_targets(
     space: SubgoalSpace,
     outcome: Outcome,
 ) -> tuple[Trajectory, Bool[Array, "*n k"]]:
-    """Windows (..., k) with these points as targets of the task at some of them: what they would have been paid, and which of
-    their steps belong to them, because with another target an episode may have ended sooner, or not at the end it had."""
+    """Windows (..., k) with these points as targets of the task at some of them, and which of their steps belong to them.
+
+    They are paid as these targets would have paid, and end where these are reached, if that ends an episode.
+    """
     targets, after = points[..., None, :], space.phi(steps.next_obs)
     reward, ended = outcome(after, targets)
-    _, had_ended = outcome(after, space.shown_target(steps.obs))
+    _, had_ended = outcome(after, space.shown_target(steps.obs))  # an end at the old target does not count
     over = jnp.cumsum((ended & inside).astype(jnp.int32), axis=-1)
     before = (over == 0) | ((over == 1) & ended)
     told = steps._replace(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hrac.envs.base import BatchStep, Outcome, checked_seeds, rows_of
 from hrac.envs.copies import Copies, EnvironmentFailedError, MakeEnv, MakeVector, Moved, OneByOne, Vectorised, naming, processes
+from hrac.envs.look import made
 from hrac.envs.outcomes import by_distance
 from hrac.envs.sketch import Disc, Sketch
 from hrac.envs.view import View
@@ -47,6 +48,9 @@ class GymTask:
     """Set for evaluation: success, and nothing else, terminates an episode."""
     pool: list[gymnasium.Env[Any, Any]] = dataclasses.field(default_factory=list, repr=False)
     """Environments that are not in use."""
+
+    outcomes: list[Outcome] = dataclasses.field(default_factory=list, repr=False)
+    """What other goals pay, once it was asked."""
 
     vectors: dict[int, list[Vectorised]] = dataclasses.field(default_factory=dict, repr=False)
     """Vector environments that are not in use, by their number of copies."""
@@ -158,10 +162,13 @@ class GymBatch:
         """What other goals would pay; None if the environment has no goals of its own; raises `TaskError` if it cannot tell."""
         if self.view.goal is not None:
             return None
-        sources, task = self._copies.sources(), self.task
-        if not sources and not task.pool:
-            task.pool.append(task.make())
-        return by_distance((sources or task.pool)[0], np.array(task.goal_low), np.array(task.goal_high), self.view.cell)
+        task = self.task
+        if not task.outcomes:
+            if not task.pool:
+                task.pool.append(made(task.make))
+            low, high = np.array(task.goal_low), np.array(task.goal_high)
+            task.outcomes.append(by_distance(task.pool[0], low, high, self.view.cell))
+        return task.outcomes[0]
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The complete state as named arrays, as far as the environment can tell its own."""

@@ -23,7 +23,8 @@ Point: TypeAlias = tuple[float, float]
 Box: TypeAlias = tuple[Point, Point]
 """A rectangle: its lowest and its highest (x, y)."""
 RewardRule: TypeAlias = Callable[[AnyArray, AnyArray], AnyArray]
-"""From positions (n, goal) and targets (n, goal) to rewards (n,). For use on a device it must take JAX arrays too."""
+"""From positions (n, goal) and targets (n, goal) to rewards (n,). For use on a device, and for `manager.hindsight`, it must
+take JAX arrays too."""
 
 Maze = TypeVar("Maze", bound="BlockMaze")
 

@@ -57,7 +57,7 @@ rest. The off-policy correction would take most of the time of so many updates."
 
 KNOWN: dict[str, dict[str, Any]] = {
     "PointMaze_Medium-v3": {
-        "summary": "a point in a maze of 26 blocks, random starts and goals, sparse reward; for hrac-plus",
+        "summary": "a point in a maze of 26 free blocks, random starts and goals, sparse reward; for hrac-plus",
         "cell": (0.25, 0.25),
         "settings": LONG_WAYS,
     },

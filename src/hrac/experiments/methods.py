@@ -39,6 +39,7 @@ FLAT = {
     "manager.subgoal_range": None,
     "manager.candidates": 1,
     "manager.correction_candidates": 0,
+    "manager.hindsight": 0.0,
 }
 """No manager, so nothing of it."""
 

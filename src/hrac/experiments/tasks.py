@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
+import jax
+import jax.numpy as jnp
 
 from hrac.config import Config, ConfigError, replace
 from hrac.envs import point
@@ -228,9 +230,8 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
     targets = env.context_dim == len(env.position_low) if view is None else view.shows_target
     if (chance := config.manager.target_chance) > 0 and not targets:
         raise ConfigError(f"manager.target_chance must be 0 on {config.task}, which shows no target, got {chance:g}")
-    if (share := config.manager.hindsight) > 0 and not (targets and getattr(env, "outcome", None)):
-        what = "which does not tell what other targets would pay" if targets else "which shows no target"
-        raise ConfigError(f"manager.hindsight must be 0 on {config.task}, {what}, got {share:g}")
+    if config.manager.hindsight > 0:
+        _check_outcome(config, env, targets)
     if config.manager.subgoals == "task" and not targets:
         raise ConfigError(
             f"manager.subgoals must be 'absolute', 'relative' or 'none' on {config.task}, which shows no target, got 'task'"
@@ -241,6 +242,27 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
             raise ConfigError(
                 f"manager.{name} must be one number or {coordinates}, one per coordinate of goal space, got {given}"
             )
+
+
+def _check_outcome(config: Config, env: Environment | BatchEnvironment, targets: bool) -> None:
+    """Check that an environment tells what other targets would pay, in the form that hindsight needs; raises `ConfigError`."""
+    zero = f"manager.hindsight must be 0 on {config.task}"
+    outcome = getattr(env, "outcome", None) if targets else None
+    if outcome is None:
+        what = "which does not tell what other targets would pay" if targets else "which shows no target"
+        raise ConfigError(f"{zero}, {what}, got {config.manager.hindsight:g}")
+    points = [jax.ShapeDtypeStruct((2, width, len(env.position_low)), jnp.float32) for width in (3, 1)]
+    try:
+        hash(outcome)
+        told = jax.eval_shape(lambda *pair: tuple(map(jnp.asarray, outcome(*pair))), *points)
+        forms = [(part.shape, part.dtype.kind) for part in told]
+    except Exception as error:
+        raise ConfigError(
+            f"{zero}, whose outcome does not work with JAX's arrays (..., goal): {type(error).__name__}: "
+            f"{str(error).splitlines()[0][:200] if str(error) else ''}"
+        ) from error
+    if forms != [((2, 3), "f"), ((2, 3), "b")]:
+        raise ConfigError(f"{zero}, whose outcome must return rewards (...) and booleans (...) for positions (..., goal)")
 
 
 def config_for(task: str, method: str = "hrac") -> Config:

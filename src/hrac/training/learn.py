@@ -81,15 +81,15 @@ def _drawn_steps(key: PRNGKeyArray, stored: Replay, setup: Setup) -> Trajectory:
 def _drawn_windows(key: PRNGKeyArray, stored: Replay, setup: Setup) -> tuple[Trajectory, Bool[Array, "updates batch k"]]:
     """A round's minibatches of windows (updates, batch, k, ...), a share of them with targets of the task in hindsight."""
     cfg, copies = setup.cfg, setup.cfg.training.envs_per_run
-    share, shape = cfg.manager.hindsight, (cfg.manager_updates, cfg.manager.batch_size)
-    key, *more = jax.random.split(key, 3) if share > 0 else (key,)
+    shape = (cfg.manager_updates, cfg.manager.batch_size)
+    key, *more = (key,) if setup.outcome is None else jax.random.split(key, 3)
     place, inside = replay.sample_windows(key, stored, shape, cfg.k, copies)
     steps = replay.steps_at(stored, place)
-    if setup.outcome is None or not more:
+    if setup.outcome is None:
         return steps, inside
     key_later, key_share = more
     reached = setup.space.phi(stored.steps.next_obs[replay.to_the_end(key_later, stored, place[..., 0], copies)])
-    replaced = jax.random.uniform(key_share, shape) < share
+    replaced = jax.random.uniform(key_share, shape) < cfg.manager.hindsight
     return with_targets(steps, inside, reached, replaced, setup.space, setup.outcome)
 
 

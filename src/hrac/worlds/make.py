@@ -1,7 +1,9 @@
 """The world of a task: its environment runs on the device or on the host."""
 
+import dataclasses
+import types
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace
@@ -48,7 +50,23 @@ def make_setup(task: Environment | HostTask, config: Config) -> Setup:
 def _complete(env: Environment | BatchEnvironment, obs_dim: int, config: Config) -> Setup:
     """With what only a training uses: compiled programs of agents without hindsight do not depend on the outcome."""
     setup = setup_for(_interface(env, obs_dim), config, getattr(env, "fallen", None))
-    return setup._replace(outcome=getattr(env, "outcome", None)) if config.manager.hindsight > 0 else setup
+    if config.manager.hindsight == 0 or not setup.has_manager:
+        return setup
+    outcome = getattr(env, "outcome", None)
+    if isinstance(outcome, types.MethodType):
+        outcome = _Method(outcome.__self__, outcome.__func__)
+    return setup._replace(outcome=outcome)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Method:
+    """A method of an object. Unlike Python's, those of equal objects are equal, so that they share compiled programs."""
+
+    owner: Any
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(self.owner, *arguments)
 
 
 def fallen_of(task: Environment | HostTask) -> Callable[[AnyArray], AnyArray] | None:
