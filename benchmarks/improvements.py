@@ -62,22 +62,33 @@ ANTS = {
         "slope, eta 4, torque of 20, decay 1e-5": CHOICES / "ant-gather-slope4-action-share-decay",
     },
 }
+FORMER = "eta 2, 1 update"
+"""What `hrac-plus` was before."""
+NOW = "eta 2, 3 updates"
+"""What it is now."""
 PLUS = {
-    task: {"`hrac`": RESULTS / task, "`hrac-plus`": RESULTS / "plus" / task}
-    for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
+    task: {"`hrac`": RESULTS / task, FORMER: RESULTS / "plus" / task} for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
 VARIANTS = {
     "ant-maze": {
-        "`hrac-plus`": RESULTS / "plus/ant-maze",
-        "quiet 0.2": CHOICES / "ant-maze-plus-quiet",
-        "eta 1": CHOICES / "ant-maze-plus-eta1",
-        "eta 1, quiet 0.2": CHOICES / "ant-maze-plus-eta1-quiet",
-        "3 updates": CHOICES / "ant-maze-plus-updates3",
+        FORMER: RESULTS / "plus/ant-maze",
+        "eta 2, 1 update, quiet 0.2": CHOICES / "ant-maze-plus-quiet",
+        "eta 1, 1 update": CHOICES / "ant-maze-plus-eta1",
+        "eta 1, 1 update, quiet 0.2": CHOICES / "ant-maze-plus-eta1-quiet",
+        NOW: CHOICES / "ant-maze-plus-updates3",
         "eta 1, 3 updates": CHOICES / "ant-maze-plus-eta1-updates3",
+        "eta 1, 10 updates": CHOICES / "ant-maze-plus-eta1-updates10",
+        "eta 1, 3 updates, rewards of a tenth": CHOICES / "ant-maze-plus-eta1-updates3-scale",
+    },
+    "ant-maze-sparse": {
+        FORMER: RESULTS / "plus/ant-maze-sparse",
+        NOW: CHOICES / "ant-maze-sparse-plus-updates3",
+        "eta 1, 3 updates": CHOICES / "ant-maze-sparse-plus-eta1-updates3",
     },
     "ant-gather": {
-        "`hrac-plus`": RESULTS / "plus/ant-gather",
-        "eta 1": CHOICES / "ant-gather-plus-eta1",
+        FORMER: RESULTS / "plus/ant-gather",
+        "eta 1, 1 update": CHOICES / "ant-gather-plus-eta1",
+        NOW: CHOICES / "ant-gather-plus-updates3",
         "eta 1, 3 updates": CHOICES / "ant-gather-plus-eta1-updates3",
     },
 }

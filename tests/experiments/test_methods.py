@@ -88,6 +88,16 @@ def test_hrac_plus_raises_nothing_that_a_task_has_lower(monkeypatch):
     assert tasks.config_for("far", "hrac-plus").manager.discount == 0.95
 
 
+def test_hrac_plus_lowers_no_updates_of_a_task(monkeypatch):
+    row = tasks.find("point-maze")
+    for own, kept in (1, 3), (3, 3), (10, 10):
+        settings = row.settings | {"manager.updates_per_window": own}
+        monkeypatch.setitem(tasks.TASKS, "mine", dataclasses.replace(row, name="mine", settings=settings))
+        assert tasks.config_for("mine", "hrac-plus").manager.updates_per_window == kept
+    updates = [tasks.config_for(name, "hrac-plus").manager.updates_per_window for name in ("ant-maze", "key-chest")]
+    assert updates == [3, 1]
+
+
 def _train(task, method, folder, steps=600):
     return hrac.train(task, method, steps=steps, out=folder, display=Silent(), **(TINY | TASKS[task]))
 

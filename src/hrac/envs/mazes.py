@@ -103,6 +103,8 @@ _BIG = {"block_size": 8.0, "reward": "steps", "success_radius": 5.0}
 _BIG_U = _BIG | {"layout": blocks.U, "evaluation_target": (0.0, 16.0)}
 _OGBENCH = {"block_size": 4.0, "reward": "sparse", "success_radius": 0.5, "time_limit": 1000}
 _OGBENCH |= {"pair_noise": 1.0, "ends_on_success": True}
+_RARE = {"manager.hindsight": 0.8}
+"""Settings where only the target pays, which an agent hardly ever finds by chance."""
 _HIRO = {"block_size": 8.0, "reward": "distance", "success_radius": 5.0, "time_limit": 500}
 
 MAZES = {
@@ -164,6 +166,7 @@ MAZES = {
             "layout": MEDIUM,
             "pairs": _pairs(4.0, ((1, 1), (6, 6)), ((6, 1), (1, 6)), ((5, 3), (4, 2)), ((6, 5), (6, 1)), ((2, 6), (1, 1))),
         },
+        settings=_RARE,
     ),
     "large": Row(
         "a maze of 40 x 28 in blocks of 4, five starts with their targets, reward 1 within 0.5",
@@ -172,6 +175,7 @@ MAZES = {
             "layout": LARGE,
             "pairs": _pairs(4.0, ((1, 1), (7, 10)), ((5, 4), (7, 1)), ((7, 4), (1, 10)), ((3, 8), (5, 4)), ((1, 1), (5, 4))),
         },
+        settings=_RARE,
     ),
     "push": Row(
         "a maze whose way is blocked by a box: walk around and push it aside; dense reward, success within 5 of (0, 19)",

@@ -10,6 +10,10 @@ class AtMost(float):
     """A setting that is lowered to this. A task whose own value is lower keeps it."""
 
 
+class AtLeast(int):
+    """A setting that is raised to this. A task whose own value is higher keeps it."""
+
+
 class Method(NamedTuple):
     """The meaning of a name after `--method`."""
 
@@ -46,9 +50,13 @@ FLAT = {
 METHODS = {
     "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
     "hrac-plus": Method(
-        "HRAC with value and adjacency on one scale; a shorter horizon, or less weight decay; ants with less torque (ours)",
+        "HRAC with value and adjacency on one scale and, by learner, a shorter horizon, or less weight decay and more updates "
+        "of the manager; ants with less torque (ours)",
         {"manager.value_scale": "slope", "manager.eta": 2.0},
-        {"a2c": {"manager.discount": AtMost(0.95)}, "td3": {"manager.critic_weight_decay": AtMost(1e-5)}},
+        {
+            "a2c": {"manager.discount": AtMost(0.95)},
+            "td3": {"manager.critic_weight_decay": AtMost(1e-5), "manager.updates_per_window": AtLeast(3)},
+        },
         where_it_can_fall={"controller.action_share": AtMost(2 / 3)},
     ),
     "hiro": Method("directional subgoals with off-policy correction, without adjacency", HIRO),

@@ -271,6 +271,9 @@ def config_for(task: str, method: str = "hrac") -> Config:
     learner = row.settings.get("controller.learner", Config().controller.learner)
     differences = methods.find(method).settings_for(learner, row.can_fall)
     for name, value in differences.items():
+        own = row.settings.get(name, value)
         if isinstance(value, methods.AtMost):
-            differences[name] = min(value, row.settings.get(name, value))
+            differences[name] = min(value, own)
+        elif isinstance(value, methods.AtLeast):
+            differences[name] = max(value, own)
     return replace(Config(), {"task": task, "method": method} | row.settings | differences)
