@@ -62,37 +62,34 @@ ANTS = {
         "slope, eta 4, torque of 20, decay 1e-5": CHOICES / "ant-gather-slope4-action-share-decay",
     },
 }
-FORMER = "eta 2, 1 update"
-"""What `hrac-plus` was before."""
-NOW = "eta 2, 3 updates"
-"""What it is now."""
 PLUS = {
-    task: {"`hrac`": RESULTS / task, FORMER: RESULTS / "plus" / task} for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
+    task: {"`hrac`": RESULTS / task, "`hrac-plus` with 1 update": RESULTS / "plus" / task}
+    for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
 VARIANTS = {
     "ant-maze": {
-        FORMER: RESULTS / "plus/ant-maze",
-        "eta 2, 1 update, quiet 0.2": CHOICES / "ant-maze-plus-quiet",
-        "eta 1, 1 update": CHOICES / "ant-maze-plus-eta1",
-        "eta 1, 1 update, quiet 0.2": CHOICES / "ant-maze-plus-eta1-quiet",
-        NOW: CHOICES / "ant-maze-plus-updates3",
-        "eta 1, 3 updates": CHOICES / "ant-maze-plus-eta1-updates3",
-        "eta 1, 10 updates": CHOICES / "ant-maze-plus-eta1-updates10",
-        "eta 1, 3 updates, rewards of a tenth": CHOICES / "ant-maze-plus-eta1-updates3-scale",
+        "1 update": RESULTS / "plus/ant-maze",
+        "1 update, quiet 0.2": CHOICES / "ant-maze-plus-quiet",
+        "1 update, eta 1": CHOICES / "ant-maze-plus-eta1",
+        "1 update, eta 1, quiet 0.2": CHOICES / "ant-maze-plus-eta1-quiet",
+        "3 updates": CHOICES / "ant-maze-plus-updates3",
+        "3 updates, eta 1": CHOICES / "ant-maze-plus-eta1-updates3",
+        "10 updates, eta 1": CHOICES / "ant-maze-plus-eta1-updates10",
+        "3 updates, eta 1, rewards / 10": CHOICES / "ant-maze-plus-eta1-updates3-scale",
     },
     "ant-maze-sparse": {
-        FORMER: RESULTS / "plus/ant-maze-sparse",
-        NOW: CHOICES / "ant-maze-sparse-plus-updates3",
-        "eta 1, 3 updates": CHOICES / "ant-maze-sparse-plus-eta1-updates3",
+        "1 update": RESULTS / "plus/ant-maze-sparse",
+        "3 updates": CHOICES / "ant-maze-sparse-plus-updates3",
+        "3 updates, eta 1": CHOICES / "ant-maze-sparse-plus-eta1-updates3",
     },
     "ant-gather": {
-        FORMER: RESULTS / "plus/ant-gather",
-        "eta 1, 1 update": CHOICES / "ant-gather-plus-eta1",
-        NOW: CHOICES / "ant-gather-plus-updates3",
-        "eta 1, 3 updates": CHOICES / "ant-gather-plus-eta1-updates3",
+        "1 update": RESULTS / "plus/ant-gather",
+        "1 update, eta 1": CHOICES / "ant-gather-plus-eta1",
+        "3 updates": CHOICES / "ant-gather-plus-updates3",
+        "3 updates, eta 1": CHOICES / "ant-gather-plus-eta1-updates3",
     },
 }
-"""One or two settings of `hrac-plus` changed."""
+"""`hrac-plus`, which has eta 2 and 3 updates per window on these tasks, and one or two of its settings changed."""
 POINTS = {
     "point-maze-sparse": {
         "plain, eta 20": CHOICES / "point-maze-sparse",
