@@ -105,6 +105,10 @@ POINTS = {
         "slope, eta 1, decay 1e-5": CHOICES / "point-maze-slope1-decay",
     },
 }
+PLUS_POINTS = {
+    task: {"1 update": RESULTS / "plus" / f"{task}-1-update", "3 updates": RESULTS / "plus" / task}
+    for task in ("point-maze", "point-maze-sparse")
+}
 HOW = {
     "eval/fallen": ".0%",
     "eval/failed_stuck": ".0%",
@@ -214,7 +218,7 @@ if __name__ == "__main__":
     grids()
     print()
     pulls()
-    for task, runs in POINTS.items():
+    for task, runs in (*POINTS.items(), *PLUS_POINTS.items()):
         print(f"\n{task}\n")
         points(runs)
     for task, runs in (*PLUS.items(), *ANTS.items(), *VARIANTS.items()):

@@ -502,6 +502,19 @@ def medium() -> None:
         print(f"| {name} | {seeds} | " + " | ".join("" if row is None else percent(row) for row in rows) + " |")
 
 
+def mazes() -> None:
+    """Success in the mazes of other papers."""
+    for place in ("ant-medium", "point-medium"):
+        folder = RESULTS / "mazes" / place
+        steps = sorted({int(step) for step in read(folder, "eval/success").steps if step % 100_000 == 0})
+        print(f"{place}\n\n| step | success | on their backs | stuck | subgoals in walls |\n|---|---|---|---|---|")
+        for step in steps:
+            backs, stuck, walls = (at(folder, f"eval/{name}", step) for name in ("fallen", "failed_stuck", "subgoal_in_wall"))
+            rest = " | ".join("" if row is None else f"{row.mean():.0%}" for row in (backs, stuck, walls))
+            print(f"| {step:,} | {percent(at(folder, 'eval/success', step))} | {rest} |")
+        print()
+
+
 if __name__ == "__main__":
     results()
     print()
@@ -532,6 +545,7 @@ if __name__ == "__main__":
     print()
     medium()
     print()
+    mazes()
     quiet()
     print()
     fast(CHOICES / "ant-maze-fast")
