@@ -324,6 +324,13 @@ def test_a_penalty_for_subgoals_needs_a_judge():
         replace(config_for("maze", "neg-reward"), {"adjacency.source": "none"})
 
 
+@pytest.mark.parametrize("source", ["trajectories", "none"])
+def test_a_pull_along_ways_needs_a_table(source):
+    message = 'manager.way_pull must be 0 unless adjacency.source is "table" or "oracle", which ways lead over, got 2'
+    with pytest.raises(ConfigError, match=message):
+        replace(config_for("ant-maze"), {"manager.way_pull": 2.0, "adjacency.source": source})
+
+
 def test_another_learner_begins_with_its_own_defaults():
     config = replace(config_for("ant-maze"), {"controller.learner": "a2c", "controller.entropy_weight": 0.1})
     assert config.controller == A2C(entropy_weight=0.1)

@@ -76,6 +76,9 @@ class Config:
         if (penalty := self.manager.non_adjacent_penalty) > 0:
             allowed = f'0 where adjacency.source is "none", because nothing judges then, got {penalty:g}'
             _require(self.adjacency.source != "none", "manager.non_adjacent_penalty", allowed)
+        if (pull := self.manager.way_pull) > 0:
+            allowed = f'0 unless adjacency.source is "table" or "oracle", which ways lead over, got {pull:g}'
+            _require(self.adjacency.source in ("table", "oracle"), "manager.way_pull", allowed)
 
     def _check_without_manager(self) -> None:
         """Without a manager there is nobody whose subgoals could be constrained or corrected."""

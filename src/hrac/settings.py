@@ -91,6 +91,10 @@ class ManagerConfig:
     """Gradient steps for every k steps of the environment, or for every k updates of a TD3 controller (paper: 1). More learn
     more from few steps, and take longer (ours)."""
 
+    way_pull: NonNegative = 0.0
+    """Weight of how far a subgoal is from the next cell on the way to the task's target, over the adjacency table and by the
+    adjacency network (ours). 0: no pull."""
+
     discount: Fraction = 0.99
     """gamma, per window (Tables 1 and 2)."""
 

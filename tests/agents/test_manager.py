@@ -1,7 +1,10 @@
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from hrac.adjacency.table import AdjacencyTable
+from hrac.adjacency.ways import next_cells
 from hrac.agents import manager
 from hrac.agents.decide import Setup
 from hrac.agents.subgoals import SubgoalSpace
@@ -50,5 +53,29 @@ def _too_far(relative, subgoal):
 )
 def test_a_subgoal_is_too_far_by_what_its_point_lies_beyond_the_hinge(relative, subgoal, expected, slope):
     value, gradient = _too_far(relative, subgoal)
+    assert float(value) == pytest.approx(expected, abs=1e-5)
+    assert gradient.tolist() == pytest.approx(slope, abs=1e-5)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize(
+    ("position", "target", "point", "expected", "slope"),
+    [
+        ([0.0, 0.0], [3.0, 0.0], [1.0, 2.0], 4.0, [0.0, 2.0]),  # the next cell is (1, 0), 2 from the subgoal, twice that here
+        ([0.2, -0.4], [3.0, 0.0], [4.0, 4.0], 10.0, [1.2, 1.6]),  # from anywhere in the cell
+        ([3.0, 0.0], [3.0, 0.0], [3.0, 0.5], 1.0, [0.0, 2.0]),  # at the target: the cell itself
+        ([0.0, 1.0], [3.0, 0.0], [9.0, 9.0], 0.0, [0.0, 0.0]),  # nobody was there, so there is no way
+    ],
+)
+def test_a_subgoal_is_off_the_way_by_its_distance_from_the_next_cell(relative, position, target, point, expected, slope):
+    """On the way (0, 0), (1, 0), (3, 0), in an embedding that doubles distances."""
+    cfg = replace(ANTS, {"manager.way_pull": 1.0, "manager.eta": 1.0})
+    setup = Setup(SubgoalSpace(relative, (0.0, 0.0), (9.0, 9.0), reach=9.0 if relative else None), Discrete(4), 4, cfg)
+    table = AdjacencyTable(1, 1.0, 2)
+    table.update(np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), np.zeros(3, int))
+    ways = jnp.asarray(next_cells(table, setup.grid))
+    away = manager.off_the_way(MLP((2.0 * jnp.eye(2),), (jnp.zeros(2),)), ways, setup)
+    subgoal = np.subtract(point, position) if relative else np.array(point)
+    value, gradient = jax.value_and_grad(away, argnums=1)(jnp.array(position + target), jnp.asarray(subgoal, jnp.float32))
     assert float(value) == pytest.approx(expected, abs=1e-5)
     assert gradient.tolist() == pytest.approx(slope, abs=1e-5)

@@ -221,6 +221,14 @@ WRONG = {
         lambda: in_hindsight(own_worlds.OneSided),
         "manager.hindsight must be 0 on OneSided, whose rewards or ends for other goals depend on more than the distance",
     ),
+    "ways without a target": (
+        GOAL | {"settings": {"manager.way_pull": 1.0}},
+        "manager.way_pull must be 0 on wrong, which shows no target, got 1",
+    ),
+    "ways over too many cells": (
+        {"goal": (0,), "target": (2,), "cell": (1e-4,), "settings": {"manager.way_pull": 1.0}},
+        "manager.way_pull must be 0 on wrong, whose goal space has [0-9,]* cells: ways are kept for at most 2,048",
+    ),
     "a wrapped environment": (
         lambda: gym.wrappers.TimeAwareObservation(gym.make("Pendulum-v1")),
         "cannot be made again by its id; give a function",

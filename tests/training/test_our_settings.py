@@ -16,6 +16,7 @@ OURS = {
     "manager__value_scale": "mean",
     "manager__hindsight": 0.5,
     "manager__updates_per_window": 2,
+    "manager__way_pull": 0.5,
     "controller__critic_layer_norm": True,
     "controller__action_share": 0.5,
     "training__quiet_share": 0.5,
@@ -46,4 +47,6 @@ def test_each_of_ours_arrives_where_it_belongs():
     assert setup.has_quiet_episodes
     assert manager.settings(config).value_scale == "mean"
     assert setup.outcome is not None
+    assert agent.ways.shape == (setup.grid.size,) * 2
+    assert manager.settings(config).pull_weight == 0.5
     assert config.manager_updates == 2 * config.training.round_env_steps // config.k

@@ -11,9 +11,10 @@ Everything is for one run; training maps it over runs. Acting is in `decide`.
 from typing import NamedTuple
 
 import jax
-from jaxtyping import PRNGKeyArray
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray
 
-from hrac.adjacency import network
+from hrac.adjacency import network, ways
 from hrac.adjacency.network import AdjacencyState
 from hrac.agents import controller, manager
 from hrac.agents.a2c import ControllerStep
@@ -31,6 +32,8 @@ class AgentState(NamedTuple):
     controller: ControllerState
     adjacency: AdjacencyState | None
     """None where adjacency is not learned."""
+    ways: Int[Array, "cells cells"] | None = None
+    """`next_cells` of the present adjacency table; None without `manager.way_pull`."""
 
     @property
     def actors(self) -> Actors:
@@ -48,6 +51,7 @@ def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
         manager=manager.init(key_manager, setup) if setup.has_manager else None,
         controller=controller.init(key_controller, setup),
         adjacency=network.init(key_adjacency, setup.space.goal_dim, setup.cfg.adjacency) if learned else None,
+        ways=None if setup.grid is None else jnp.full((setup.grid.size,) * 2, ways.NONE, jnp.int32),
     )
 
 
@@ -61,5 +65,7 @@ def learn(
     if agent.manager is None or windows is None:
         return agent, low_metrics
     actors = agent.actors
-    high, high_metrics = manager.learn(key_manager, agent.manager, actors.controller, actors.embedding, windows, setup)
+    high, high_metrics = manager.learn(
+        key_manager, agent.manager, actors.controller, actors.embedding, windows, setup, agent.ways
+    )
     return agent._replace(manager=high), low_metrics | high_metrics

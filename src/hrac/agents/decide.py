@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from hrac.adjacency import network
 from hrac.adjacency.network import Embedding
+from hrac.adjacency.ways import Grid
 from hrac.agents.subgoals import SubgoalSpace
 from hrac.config import Config
 from hrac.envs.base import Outcome
@@ -35,6 +36,13 @@ class Setup(NamedTuple):
     cfg: Config
     outcome: Outcome | None = None
     """What other targets of the task would have paid; None where nobody asks: without `manager.hindsight`."""
+
+    @property
+    def grid(self) -> Grid | None:
+        """The cells that ways lead over; None without `manager.way_pull`."""
+        if self.cfg.manager.way_pull == 0:
+            return None
+        return Grid.over(self.space.low, self.space.high, self.cfg.adjacency.cell_size)
 
     @property
     def has_manager(self) -> bool:

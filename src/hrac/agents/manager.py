@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hrac.adjacency import network
 from hrac.adjacency.network import Embedding
@@ -31,6 +31,7 @@ def settings(cfg: Config) -> Settings:
         discount=level.discount,
         reward_scale=level.reward_scale,
         penalty_weight=level.eta,
+        pull_weight=level.way_pull,
         huber=level.critic_loss == "huber",
         critic_weight_decay=level.critic_weight_decay,
         target_noise_sigma=level.target_noise_sigma,
@@ -52,6 +53,20 @@ def too_far(embedding: Embedding, setup: Setup) -> Excess:
     return excess
 
 
+def off_the_way(embedding: Embedding, ways: Int[Array, "cells cells"], setup: Setup) -> Excess:
+    """How far a subgoal is from the next cell on the way to the task's target, by the adjacency network; 0 without a way."""
+    grid = setup.grid
+    assert grid is not None
+
+    def distance(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
+        position = setup.space.phi(obs)
+        cell = ways[grid.number(position), grid.number(setup.space.shown_target(obs))]
+        apart = network.distance(embedding, setup.space.target(subgoal, position), grid.centre(cell))
+        return jnp.where(cell >= 0, apart, 0.0)
+
+    return distance
+
+
 def non_adjacent_costs(embedding: Embedding | None, windows: Transition, setup: Setup) -> Float[Array, "*n"]:
     """The cost of the subgoals of windows to the manager: the penalty where one is judged not adjacent, else 0."""
     adjacent = judged_adjacent(embedding, windows.action, setup.space.phi(windows.obs), setup)
@@ -63,7 +78,13 @@ Drawn = tuple[Array, Window]
 
 
 def learn(
-    key: PRNGKeyArray, manager: TD3State, controller: MLP, embedding: Embedding | None, batches: Window, setup: Setup
+    key: PRNGKeyArray,
+    manager: TD3State,
+    controller: MLP,
+    embedding: Embedding | None,
+    batches: Window,
+    setup: Setup,
+    ways: Int[Array, "cells cells"] | None = None,
 ) -> tuple[TD3State, Metrics]:
     """One update per minibatch of windows (updates, batch), whose subgoals are corrected first if so configured.
 
@@ -71,6 +92,7 @@ def learn(
     """
     cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
     excess = None if embedding is None else too_far(embedding, setup)
+    pull = None if ways is None or embedding is None else off_the_way(embedding, ways, setup)
 
     def one_update(manager: TD3State, drawn: Drawn, with_value: bool) -> tuple[TD3State, Metrics]:
         key, batch = drawn
@@ -83,7 +105,7 @@ def learn(
             corrected = correct(draw_candidates(key_draw, batch, setup), controller, batch, setup)
             metrics["corrected"] = jnp.mean(jnp.any(corrected != window.action, axis=1).astype(jnp.float32))
             window = window._replace(action=corrected)
-        manager, numbers = td3.update(key_update, manager, window, setup.space, excess, settings(setup.cfg), with_value)
+        manager, numbers = td3.update(key_update, manager, window, setup.space, excess, settings(setup.cfg), with_value, pull)
         return manager, metrics | numbers
 
     def group(manager: TD3State, drawn: Drawn) -> tuple[TD3State, Metrics]:

@@ -58,6 +58,7 @@ class Settings(NamedTuple):
     output_penalty: float = 0.0
     layer_norm: bool = False
     value_scale: str = "plain"
+    pull_weight: float = 0.0
 
 
 class Transition(NamedTuple):
@@ -180,8 +181,11 @@ def actor_loss(
     with_value: bool = True,
     output_penalty: float = 0.0,
     value_scale: str = "plain",
+    pull: Excess | None = None,
+    pull_weight: float = 0.0,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output.
+    """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output, plus
+    the weighted `pull`.
 
     With the `value_scale` "mean" the value is divided by its mean absolute value over the minibatch, with "slope" it is
     multiplied so that it rises as steeply as the excess does, by the `slopes` over the minibatch. Either number is taken as a
@@ -203,6 +207,9 @@ def actor_loss(
         mean_value = mean_value * of_excess / jnp.maximum(of_value, FLAT)
     metrics = {"saturation": saturated} | ({} if excess is None else {"penalty": penalised})
     loss = -mean_value + penalty_weight * penalised
+    if pull is not None:
+        away = jnp.mean(jax.vmap(lambda obs: pull(obs, act(actor, obs, actions)))(batch.obs))
+        loss, metrics["off_the_way"] = loss + pull_weight * away, away
     if output_penalty > 0:
         loss = loss + output_penalty * squared_output(actor, batch.obs)
     return loss, metrics
@@ -223,13 +230,19 @@ def update_critics(
 
 
 def update_actor(
-    state: TD3State, batch: Transition, actions: Range, excess: Excess | None, settings: Settings, with_value: bool = True
+    state: TD3State,
+    batch: Transition,
+    actions: Range,
+    excess: Excess | None,
+    settings: Settings,
+    with_value: bool = True,
+    pull: Excess | None = None,
 ) -> tuple[TD3State, Metrics]:
     """One gradient step of the actor, with or without its value term; none if no term is left."""
-    weights = (settings.penalty_weight, with_value, settings.output_penalty, settings.value_scale)
+    weights = (settings.penalty_weight, with_value, settings.output_penalty, settings.value_scale, pull, settings.pull_weight)
     grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, state.critics[0], batch, actions, excess, *weights)
     penalised = excess is not None and settings.penalty_weight > 0
-    if with_value or penalised or settings.output_penalty > 0:
+    if with_value or penalised or pull is not None or settings.output_penalty > 0:
         actor, actor_opt = descend(_actor_optimiser(settings), grads, state.actor_opt, state.actor)
         state = state._replace(actor=actor, actor_opt=actor_opt)
     return state, metrics
@@ -243,10 +256,11 @@ def update(
     excess: Excess | None,
     settings: Settings,
     with_value: bool = True,
+    pull: Excess | None = None,
 ) -> tuple[TD3State, Metrics]:
     """One update: critics, actor, then all targets."""
     state, critic_metrics = update_critics(key, state, batch, actions, settings)
-    state, actor_metrics = update_actor(state, batch, actions, excess, settings, with_value)
+    state, actor_metrics = update_actor(state, batch, actions, excess, settings, with_value, pull)
     state = state._replace(
         target_actor=soft_update(state.target_actor, state.actor, settings.soft_update_rate),
         target_critics=soft_update(state.target_critics, state.critics, settings.soft_update_rate),

@@ -12,6 +12,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 
+from hrac.adjacency.ways import MOST_CELLS, Grid
 from hrac.config import Config, ConfigError, replace
 from hrac.envs import point
 from hrac.envs.base import BatchEnvironment, Environment, HostTask
@@ -232,6 +233,8 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
         raise ConfigError(f"manager.target_chance must be 0 on {config.task}, which shows no target, got {chance:g}")
     if config.manager.hindsight > 0:
         _check_outcome(config, env, targets)
+    if config.manager.way_pull > 0:
+        _check_ways(config, env, targets)
     if config.manager.subgoals == "task" and not targets:
         raise ConfigError(
             f"manager.subgoals must be 'absolute', 'relative' or 'none' on {config.task}, which shows no target, got 'task'"
@@ -242,6 +245,16 @@ def _check_settings(config: Config, world: Environment | HostTask, env: Environm
             raise ConfigError(
                 f"manager.{name} must be one number or {coordinates}, one per coordinate of goal space, got {given}"
             )
+
+
+def _check_ways(config: Config, env: Environment | BatchEnvironment, targets: bool) -> None:
+    """Check that ways to a target can be kept for all cells; raises `ConfigError`."""
+    zero = f"manager.way_pull must be 0 on {config.task}"
+    if not targets:
+        raise ConfigError(f"{zero}, which shows no target, got {config.manager.way_pull:g}")
+    cells = Grid.over(env.position_low, env.position_high, config.adjacency.cell_size).size
+    if cells > MOST_CELLS:
+        raise ConfigError(f"{zero}, whose goal space has {cells:,} cells: ways are kept for at most {MOST_CELLS:,}")
 
 
 def _check_outcome(config: Config, env: Environment | BatchEnvironment, targets: bool) -> None:

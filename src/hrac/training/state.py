@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hrac.adjacency import learn as adjacency_learn
-from hrac.adjacency.sources import make_source
+from hrac.adjacency.sources import Table, make_source
+from hrac.adjacency.ways import next_cells
 from hrac.agents.decide import Actors
 from hrac.config import Config, from_dict, to_dict
 from hrac.envs.base import Environment, HostTask, KnownCells
@@ -138,7 +139,12 @@ class Training:
             agent = self.runs[index].agent
             assert agent.adjacency is not None
             adjacency, loss = adjacency_learn.train(agent.adjacency, self.sources[part], rngs, epochs, cfg, poll)
-            self.runs[index] = self.runs[index]._replace(agent=agent._replace(adjacency=adjacency))
+            agent = agent._replace(adjacency=adjacency)
+            if self.setup.grid is not None:
+                tables = [source.table for source in self.sources[part] if isinstance(source, Table)]
+                found = [next_cells(table, self.setup.grid) for table in tables]
+                agent = agent._replace(ways=jnp.asarray(np.stack(found)))
+            self.runs[index] = self.runs[index]._replace(agent=agent)
             losses.append(loss)
         numbers = {"adjacency/loss": np.asarray(join(losses))}
         counted = [source.numbers() for source in self.sources]
