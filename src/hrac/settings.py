@@ -93,7 +93,7 @@ class ManagerConfig:
 
     way_pull: NonNegative = 0.0
     """Weight of how far a subgoal is from the next cell on the way to the task's target, over the adjacency table and by the
-    adjacency network (ours). 0: no pull."""
+    adjacency network (ours). Like `eta`, it weighs in every update. 0: no pull."""
 
     discount: Fraction = 0.99
     """gamma, per window (Tables 1 and 2)."""

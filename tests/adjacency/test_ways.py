@@ -71,3 +71,12 @@ def test_there_is_no_way_where_nobody_went(directed):
     assert ways[0].tolist() == [0, 1, 1, NONE, NONE]  # cell 2 is unexplored and as near to 1 as to 3
     assert ways[1, 0] == (NONE if directed else 0)
     assert ways[2].tolist() == [NONE] * 5
+
+
+def test_cells_outside_the_grid_are_left_out():
+    """A way over 3 would have to leave the grid."""
+    grid = Grid.over((0.0,), (2.0,), 1.0)
+    assert next_cells(_table(np.array([[0], [1], [2], [3], [2], [1]])), grid).tolist() == [[0, 1, 1], [0, 1, 2], [1, 1, 2]]
+    apart = _table(np.array([[0], [1], [3], [2]]))
+    assert next_cells(apart, grid)[1].tolist() == [0, 1, NONE]
+    assert (next_cells(_table(np.array([[7], [8]])), grid) == NONE).all()

@@ -63,7 +63,10 @@ def test_a_subgoal_is_too_far_by_what_its_point_lies_beyond_the_hinge(relative, 
     [
         ([0.0, 0.0], [3.0, 0.0], [1.0, 2.0], 4.0, [0.0, 2.0]),  # the next cell is (1, 0), 2 from the subgoal, twice that here
         ([0.2, -0.4], [3.0, 0.0], [4.0, 4.0], 10.0, [1.2, 1.6]),  # from anywhere in the cell
-        ([3.0, 0.0], [3.0, 0.0], [3.0, 0.5], 1.0, [0.0, 2.0]),  # at the target: the cell itself
+        ([3.0, 0.0], [3.3, 0.2], [3.3, 0.7], 1.0, [0.0, 2.0]),  # in its cell: the target itself
+        ([1.0, 0.0], [3.3, 0.2], [3.3, 0.7], 1.0, [0.0, 2.0]),  # so it is from the cell before
+        ([1.0, 0.0], [9.0, 0.0], [3.0, 0.5], 1.0, [0.0, 2.0]),  # nobody was at this target; (3, 0) is the nearest cell
+        ([3.0, 0.0], [9.0, 0.0], [3.0, 0.5], 0.0, [0.0, 0.0]),  # and from there nothing pulls
         ([0.0, 1.0], [3.0, 0.0], [9.0, 9.0], 0.0, [0.0, 0.0]),  # nobody was there, so there is no way
     ],
 )

@@ -1,7 +1,7 @@
 """Ways over the adjacency table, around what straight lines run into.
 
-The table is a graph: explored cells, joined where they are adjacent. Of all ways from cell to cell those of the fewest cells
-count, and among these the shortest. `next_cells` has the first cell of each, as a dense array for use on the device.
+The table is a graph: explored cells, joined where they are adjacent. The way between two cells is the path with the fewest
+cells, and of these the shortest. `next_cells` has the first cell of each, as a dense array for use on the device.
 """
 
 import math
@@ -65,15 +65,19 @@ def next_cells(table: AdjacencyTable, grid: Grid) -> NDArray[np.int32]:
     """[i, j] is the first cell of the way from cell i to cell j; i itself where it ends there.
 
     A way to a cell that nobody was in ends at the nearest explored one. From such a cell there is none (`NONE`), as where
-    nobody went all the way.
+    nobody went all the way. Explored cells outside the grid are left out.
 
     >>> table = AdjacencyTable(k=2, cell_size=1.0, dimensions=1)
     >>> table.update(np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), np.zeros(5, int))
     >>> next_cells(table, Grid.over((0.0,), (5.0,), 1.0))[0, [0, 1, 2, 4, 5]].tolist()
     [0, 1, 2, 2, 2]
     """
-    centres = table.centre_of(table.cells)
+    low, high = np.array(grid.first), np.array(grid.first) + np.array(grid.shape)
+    inside = np.all((low <= table.cells) & (table.cells < high), axis=1)
+    row, centres = np.cumsum(inside) - 1, table.centre_of(table.cells[inside])
     first, second = table.decode(table.pairs)
+    kept = inside[first] & inside[second]
+    first, second = row[first[kept]], row[second[kept]]
     if not table.directed:
         first, second = np.append(first, second), np.append(second, first)
     costs = 1.0 + LENGTH * np.linalg.norm((centres[first] - centres[second]) / table.cell_size, axis=1)
@@ -83,8 +87,7 @@ def next_cells(table: AdjacencyTable, grid: Grid) -> NDArray[np.int32]:
     np.fill_diagonal(after, np.arange(len(after)))
     numbers = grid.number(centres)
     following = np.where(after >= 0, numbers[np.maximum(after, 0)], NONE).astype(np.int32)
-    everywhere = grid.centre(np.arange(grid.size))
-    nearest = np.linalg.norm(everywhere[:, None] - centres[None], axis=-1).argmin(axis=1)
-    ways = np.full((grid.size, grid.size), NONE, np.int32)
-    ways[numbers] = following[:, nearest]
+    everywhere, ways = grid.centre(np.arange(grid.size)), np.full((grid.size, grid.size), NONE, np.int32)
+    if len(centres):
+        ways[numbers] = following[:, np.linalg.norm(everywhere[:, None] - centres[None], axis=-1).argmin(axis=1)]
     return ways

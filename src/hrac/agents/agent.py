@@ -2,7 +2,7 @@
 
     learn  after a round of n steps:
              controller updates                                 controller.learn
-             n / k manager updates on minibatches of windows    manager.learn
+             n / k manager updates, or several times as many    manager.learn
     every C steps, separately: the adjacency network            adjacency.learn
 
 Everything is for one run; training maps it over runs. Acting is in `decide`.

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from hrac.adjacency import network
 from hrac.adjacency.network import Embedding
+from hrac.adjacency.ways import NONE
 from hrac.agents import td3
 from hrac.agents.correction import correct, draw_candidates
 from hrac.agents.decide import Setup, judged_adjacent
@@ -54,15 +55,21 @@ def too_far(embedding: Embedding, setup: Setup) -> Excess:
 
 
 def off_the_way(embedding: Embedding, ways: Int[Array, "cells cells"], setup: Setup) -> Excess:
-    """How far a subgoal is from the next cell on the way to the task's target, by the adjacency network; 0 without a way."""
+    """How far a subgoal is from the next cell on the way to the task's target, by the adjacency network; 0 without a way.
+
+    In place of the target's own cell stands the target. Where a way ends before, because nobody was at the target, nothing
+    pulls at its end.
+    """
     grid = setup.grid
     assert grid is not None
 
     def distance(obs: Float[Array, " obs"], subgoal: Float[Array, " goal"]) -> Float[Array, ""]:
-        position = setup.space.phi(obs)
-        cell = ways[grid.number(position), grid.number(setup.space.shown_target(obs))]
-        apart = network.distance(embedding, setup.space.target(subgoal, position), grid.centre(cell))
-        return jnp.where(cell >= 0, apart, 0.0)
+        position, end = setup.space.phi(obs), setup.space.shown_target(obs)
+        here, there = grid.number(position), grid.number(end)
+        cell = ways[here, there]
+        point = jnp.where(cell == there, end, grid.centre(cell))
+        apart = network.distance(embedding, setup.space.target(subgoal, position), point)
+        return jnp.where((cell == NONE) | ((cell == here) & (here != there)), 0.0, apart)
 
     return distance
 

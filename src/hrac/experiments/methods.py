@@ -35,6 +35,7 @@ HIRO = {
     "manager.subgoals": "relative",
     "manager.candidates": 1,
     "manager.correction_candidates": 10,
+    "manager.way_pull": 0.0,
 }
 """No adjacency, directional subgoals, plain exploration noise, off-policy correction."""
 
@@ -44,14 +45,15 @@ FLAT = {
     "manager.candidates": 1,
     "manager.correction_candidates": 0,
     "manager.hindsight": 0.0,
+    "manager.way_pull": 0.0,
 }
 """No manager, so nothing of it."""
 
 METHODS = {
     "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
     "hrac-plus": Method(
-        "HRAC with value and adjacency on one scale and, by learner, a shorter horizon, or less weight decay and more updates "
-        "of the manager; ants with less torque (ours)",
+        "HRAC with value and adjacency on one scale; a shorter horizon (discrete actions), or less weight decay and three "
+        "updates of the manager per window (continuous ones); ants with less torque (ours)",
         {"manager.value_scale": "slope", "manager.eta": 2.0},
         {
             "a2c": {"manager.discount": AtMost(0.95)},
@@ -73,6 +75,7 @@ METHODS = {
         "absolute subgoals and a binary intrinsic reward, without adjacency and correction",
         {
             "adjacency.source": "none",
+            "manager.way_pull": 0.0,
             "manager.subgoals": "absolute",
             "manager.subgoal_range": None,
             "manager.candidates": 1,
@@ -83,7 +86,8 @@ METHODS = {
     ),
     "hrac-o": Method("HRAC with an oracle: the true adjacency, from the environment", {"adjacency.source": "oracle"}),
     "no-adj": Method(
-        "HRAC without the adjacency matrix: pairs are drawn from stored trajectories", {"adjacency.source": "trajectories"}
+        "HRAC without the adjacency matrix: pairs are drawn from stored trajectories",
+        {"adjacency.source": "trajectories", "manager.way_pull": 0.0},
     ),
     "neg-reward": Method(
         "HRAC without the adjacency loss: a subgoal that is judged not adjacent costs the manager a reward of 1",

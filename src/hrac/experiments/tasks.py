@@ -254,7 +254,9 @@ def _check_ways(config: Config, env: Environment | BatchEnvironment, targets: bo
         raise ConfigError(f"{zero}, which shows no target, got {config.manager.way_pull:g}")
     cells = Grid.over(env.position_low, env.position_high, config.adjacency.cell_size).size
     if cells > MOST_CELLS:
-        raise ConfigError(f"{zero}, whose goal space has {cells:,} cells: ways are kept for at most {MOST_CELLS:,}")
+        raise ConfigError(
+            f"{zero}, whose goal space has {cells:,} cells: ways are kept for at most {MOST_CELLS:,}. Larger cells are fewer"
+        )
 
 
 def _check_outcome(config: Config, env: Environment | BatchEnvironment, targets: bool) -> None:
