@@ -176,9 +176,9 @@ def points(runs: Mapping[str, Path]) -> None:
 PULLED = {
     "Point Maze, plain, eta 20": CHOICES / "point-maze-pulls",
     "Point Maze Sparse, plain, eta 20": CHOICES / "point-maze-sparse-pulls",
-    "Ant Maze, `hrac-plus`": RESULTS / "plus/ant-maze",
-    "Ant Maze Sparse, `hrac-plus`": RESULTS / "plus/ant-maze-sparse",
-    "Ant Gather, `hrac-plus`": RESULTS / "plus/ant-gather",
+    "Ant Maze, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze",
+    "Ant Maze Sparse, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze-sparse",
+    "Ant Gather, `hrac-plus` with 1 update": RESULTS / "plus/ant-gather",
     "Maze, `hrac-plus`": CHOICES / "maze-slope2-d95",
     "Key-Chest, `hrac-plus`": CHOICES / "key-chest-slope2-d95",
 }

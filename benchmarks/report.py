@@ -477,7 +477,7 @@ def others() -> None:
 MEDIUM = {
     "defaults": "../point-medium",
     "hindsight 0.5": "hindsight",
-    "`hrac-plus`; hindsight 0.8, k = 25, cells of 0.25 m, discount 0.95 past the time limit, rewards times 0.1": "k25",
+    "`hrac-plus` with 1 update; hindsight 0.8, k = 25, cells of 0.25 m, discount 0.95 past the time limit, rewards times 0.1": "k25",
     "the same with 10 updates per window, without correction": "updates10",
     "the same, seed 101": "updates10-101",
     "discount 0.9": "d90",
