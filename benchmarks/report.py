@@ -1,5 +1,6 @@
 """The tables and figures of this folder's README, from the run folders beside this file: `python benchmarks/report.py`."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -474,10 +475,18 @@ def others() -> None:
         print(f"| {name} | {success.steps[-1]:,} | {each} | {score.mean[-1]:.2f} | {first} | {minutes:.0f} |")
 
 
+PULLS = {
+    "no pull": "point",
+    "pull of 1": "point-pull1",
+    "pull of 4": "point-pull4",
+    "no pull, no hindsight": "point-no-hindsight",
+    "pull of 1, no hindsight": "point-pull1-no-hindsight",
+}
+"""`manager.way_pull` on point-medium, and the folders."""
 MEDIUM = {
     "defaults": "../point-medium",
     "hindsight 0.5": "hindsight",
-    "`hrac-plus` with 1 update; hindsight 0.8, k = 25, cells of 0.25 m, discount 0.95 past the time limit, rewards times 0.1": "k25",
+    "`hrac-plus`, 1 update; hindsight 0.8, k = 25, cells of 0.25 m, discount 0.95 past the time limit, rewards / 10": "k25",
     "the same with 10 updates per window, without correction": "updates10",
     "the same, seed 101": "updates10-101",
     "discount 0.9": "d90",
@@ -491,12 +500,10 @@ MEDIUM = {
 """Settings tried on PointMaze_Medium-v3, and their folders."""
 
 
-def medium() -> None:
-    """Success on PointMaze_Medium-v3 by settings."""
-    steps = (40_000, 60_000, 80_000, 100_000, 120_000, 140_000, 150_000)
+def by_settings(runs: Mapping[str, Path], steps: Sequence[int]) -> None:
+    """Success by step, a row for each of several settings."""
     print("| settings | seeds | " + " | ".join(f"{step:,}" for step in steps) + " |\n|" + "---|" * (len(steps) + 2))
-    for name, place in MEDIUM.items():
-        folder = CHOICES / "point-medium-settings" / place
+    for name, folder in runs.items():
         rows = [at(folder, "eval/success", step) for step in steps]
         seeds = ", ".join(map(str, cell_of(folder, "eval/success").seeds))
         print(f"| {name} | {seeds} | " + " | ".join("" if row is None else percent(row) for row in rows) + " |")
@@ -543,9 +550,12 @@ if __name__ == "__main__":
     print()
     others()
     print()
-    medium()
+    settings = {name: CHOICES / "point-medium-settings" / place for name, place in MEDIUM.items()}
+    by_settings(settings, (40_000, 60_000, 80_000, 100_000, 120_000, 140_000, 150_000))
     print()
     mazes()
+    by_settings({name: CHOICES / "maze-medium" / place for name, place in PULLS.items()}, range(40_000, 200_001, 40_000))
+    print()
     quiet()
     print()
     fast(CHOICES / "ant-maze-fast")
