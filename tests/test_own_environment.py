@@ -215,6 +215,13 @@ def test_a_script_that_trains_when_it_is_imported_says_so(tmp_path, monkeypatch)
     assert not Path("again").exists()
 
 
+def test_a_script_that_exits_when_it_is_imported_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("exiting_script.py").write_text("raise SystemExit('no robot')\n")
+    with pytest.raises(hrac.TaskError, match="exiting_script cannot be imported: SystemExit: no robot"):
+        hrac.check_task("exiting_script:Grid")
+
+
 def test_a_check_tells_what_the_library_sees():
     report = hrac.check_task(own_worlds.Walk, env__cell=(2.0,), env__time_limit=20)
     assert (report.obs_dim, report.context_dim, report.time_limit) == (3, 1, 20)

@@ -177,6 +177,8 @@ WRONG = {
     "an unknown name": (lambda: "mazze", "there is no 'mazze'.*gym:ID.*module:name"),
     "an id without gym": (lambda: "Pendulum-v1", "there is no 'Pendulum-v1'.*gym:ID"),
     "an unknown id": (lambda: "gym:Pendulums-v1", "Gymnasium has no environment 'Pendulums-v1'"),
+    "an id of an older version": (lambda: "gym:Pendulum-v0", "no environment 'Pendulum-v0'; it has Pendulum-v1"),
+    "an id of a package that is not there": (lambda: "gym:FetchKnit-v9", r"'FetchKnit-v9'; .* pip install 'hrac\[robotics\]'"),
     "an empty id": (lambda: "gym:", "Gymnasium has no environment ''"),
     "arguments that are no JSON": (lambda: "gym:Pendulum-v1?g=3", "must have its arguments as JSON"),
     "arguments that are a list": (lambda: "gym:Pendulum-v1?[3]", "must have its arguments as JSON"),
@@ -282,6 +284,8 @@ WRONG = {
     # reset and step
     "reset fails": (lambda: fails("reset", KeyError("motor")), "the first copy .* failed in reset: KeyError: 'motor'"),
     "step fails": (lambda: fails("step", OSError("unplugged")), "the first copy .* failed in step: OSError: unplugged"),
+    "step ends the program": (lambda: fails("step", SystemExit(3)), "the first copy .* failed in step: SystemExit: 3"),
+    "a maker of a class": (lambda: lambda: Good, "make must return an environment, got the class Good; call it"),
     "reset without a seed": (lambda: variant(reset=lambda self: (np.zeros(3), {})), "failed in reset: TypeError"),
     "reset returns an observation": (lambda: resets(np.zeros(3)), r"reset must return \(observation, info\)"),
     "reset returns a list": (lambda: resets([np.zeros(3), {}]), r"reset must return \(observation, info\)"),

@@ -207,7 +207,7 @@ def naming(whose: str, what: str) -> Iterator[None]:
         yield
     except (HracError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentFailedError(f"{whose} of the environment failed in {what}: {type(error).__name__}: {error}") from error
 
 

@@ -50,6 +50,8 @@ def made(make: MakeEnv) -> gymnasium.Env[Any, Any]:
     """A new environment; raises `TaskError` if it is none."""
     with naming("the maker", "its call"):
         env = make()
+    if isinstance(env, type):
+        raise TaskError(f"make must return an environment, got the class {env.__name__}; call it")
     for name in ("reset", "step", "observation_space", "action_space"):
         if not hasattr(env, name):
             raise TaskError(f"make must return a Gymnasium environment, got {type(env).__name__}, which has no {name!r}")

@@ -8,6 +8,7 @@ import contextvars
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -28,6 +29,8 @@ from hrac.experiments.task import Task
 GYM = "gym:"
 PLUGINS = ("gymnasium_robotics", "minigrid", "ale_py")
 """Packages whose environments are registered when they are imported."""
+ROBOTICS = ("PointMaze_", "AntMaze_", "Fetch")
+"""How some names of Gymnasium-Robotics begin."""
 
 _typed: set[str] = set()
 """Names that the user gave, not a file."""
@@ -169,7 +172,7 @@ def _imported(module: str, name: str) -> Any:
                 "that has it, or install it"
             ) from None
         raise TaskError(f"task: {module} cannot be imported: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TaskError(f"task: {module} cannot be imported: {type(error).__name__}: {error}") from error
 
 
@@ -207,10 +210,19 @@ def _maker(identity: str, keywords: dict[str, Any]) -> Callable[[], gymnasium.En
         if identity in gymnasium.registry:
             break
     else:
-        advice = "import its package by gym:PACKAGE:ID, or install it"
-        raise TaskError(f"task: Gymnasium has no environment {identity!r}; {advice}")
+        raise TaskError(f"task: Gymnasium has no environment {identity!r}; {_advice(identity)}")
 
     def make() -> gymnasium.Env[Any, Any]:
         return gymnasium.make(identity, disable_env_checker=True, **keywords)
 
     return make
+
+
+def _advice(identity: str) -> str:
+    """What to do about an id that Gymnasium does not know."""
+    name, _, version = identity.rpartition("-v")
+    if version.isdigit() and (others := [known for known in gymnasium.registry if known.rpartition("-v")[0] == name]):
+        return f"it has {', '.join(others)}"
+    if identity.startswith(ROBOTICS) and importlib.util.find_spec("gymnasium_robotics") is None:
+        return "in a virtual environment of its own, pip install 'hrac[robotics]'"
+    return "import its package by gym:PACKAGE:ID, or install it"
