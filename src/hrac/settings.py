@@ -392,7 +392,7 @@ class EnvConfig:
     own vector form (vector). None: sync."""
 
     step_seconds: Positive | None = None
-    """Environments of your own, stepped in processes: how long a step may take. None: for ever."""
+    """Environments of your own, with the stepping "async": how many seconds a step may take. None: for ever."""
 
     sigma: NonNegative | None = None
     """Ants: standard deviation of the noise added to (x, y) after each step (paper: 0; 0.01, 0.05, 0.1)."""

@@ -1,6 +1,7 @@
 """Gymnasium environments as tasks on the host."""
 
 import dataclasses
+import signal
 
 import gymnasium
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import hrac
 import own_worlds
 from hrac.envs.copies import EnvironmentFailedError
+from hrac.envs.look import TaskError
 from hrac.envs.view import View
 from hrac.experiments import own
 from hrac.spaces import Box, Discrete
@@ -215,6 +217,21 @@ def test_a_copy_that_hangs_in_reset_is_found_too():
         batch.reset()
     batch.close()
     assert batch.task.vectors[1] == []  # it is not used again
+
+
+def test_a_copy_that_hangs_while_it_is_measured_is_found_too(monkeypatch):
+    monkeypatch.setattr(own, "LOOK_SECONDS", 0.0)
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(EnvironmentFailedError, match=r"first copy did not answer within env\.step_seconds = 0\.5 seconds"):
+        made(own_worlds.Hangs, {"stepping": "async", "step_seconds": 0.5})
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("stepping", [{}, {"stepping": "vector"}])
+def test_only_copies_in_processes_may_be_given_a_time(stepping):
+    with pytest.raises(TaskError, match=r"env\.step_seconds must be None unless .* got 3 and '(sync|vector)'"):
+        made(changes={"step_seconds": 3.0} | stepping)
 
 
 def test_processes_are_used_again_and_end_with_the_task():

@@ -7,6 +7,8 @@ import contextlib
 import functools
 import multiprocessing
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -209,6 +211,30 @@ def naming(whose: str, what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise EnvironmentFailedError(f"{whose} of the environment failed in {what}: {type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def answering(step_seconds: float | None, more: float) -> Iterator[None]:
+    """What an environment in this process does here takes at most one step and `more` seconds, else an error is raised.
+
+    Only the main thread can watch, and only where there is an alarm, which Windows has not.
+    """
+    if sys.platform == "win32" or step_seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise EnvironmentFailedError(
+            f"the first copy did not answer within env.step_seconds = {step_seconds:g} seconds: it hangs, or needs more time"
+        )
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, step_seconds + more)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _row(batch: Any, row: int) -> Any:

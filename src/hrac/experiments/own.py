@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hrac.envs.adapter import GymTask, Success
-from hrac.envs.copies import MakeEnv, MakeVector
-from hrac.envs.look import Form, Probe, Seen, TaskError, first_step, form_of, look, made
+from hrac.envs.copies import MakeEnv, MakeVector, answering
+from hrac.envs.look import LOOK_SECONDS, Form, Probe, Seen, TaskError, first_step, form_of, look, made
 from hrac.envs.view import GoalFunction, View
 from hrac.experiments.task import TWO_TD3, Task
 from hrac.spaces import Actions, Box
@@ -124,6 +124,13 @@ class Own:
 
     def resolve(self, changes: dict[str, Any]) -> dict[str, Any]:
         """The fields of `EnvConfig` that are set, and those that were measured."""
+        seconds, stepping = changes.get("step_seconds"), changes.get("stepping", "sync")
+        if seconds is not None and stepping != "async":
+            raise TaskError(f"env.step_seconds must be None unless env.stepping is 'async', got {seconds:g} and {stepping!r}")
+        with answering(seconds, LOOK_SECONDS):
+            return self._resolved(changes)
+
+    def _resolved(self, changes: dict[str, Any]) -> dict[str, Any]:
         own = self._changed(changes)
         form, probe = own.probe()
         _check_sizes(own, probe.goal_dim)
