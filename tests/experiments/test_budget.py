@@ -36,6 +36,13 @@ def test_buffers_and_networks_are_about_as_large_as_they_are(task):
     assert sum(needs[f"{level}.hidden"] for level in ("manager", "controller", "adjacency")) == pytest.approx(agent, rel=0.5)
 
 
+def test_ways_are_counted_by_the_cells_of_goal_space():
+    config, needs = _needs("point-maze", {"manager.way_pull": 1.0, "seeds": [0, 1]})
+    training = Training(config, tasks.make_env(config))
+    assert needs["manager.way_pull"] == 2 * sum(part.agent.ways.nbytes for part in training.runs)
+    assert "manager.way_pull" not in _needs("point-maze", {})[1]
+
+
 def test_the_best_policies_are_counted_beside_the_newest(monkeypatch):
     config = replace(tasks.config_for("point-maze"), {"adjacency.directed": True})
     env = tasks.make_env(config)

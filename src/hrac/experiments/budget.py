@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 
 from hrac.adjacency.learn import CHUNK_GRADIENT_STEPS
+from hrac.adjacency.ways import Grid
 from hrac.config import Config, value_of
 from hrac.envs.base import Environment, HostTask
 from hrac.errors import HracError
@@ -42,6 +43,9 @@ class Sizes(NamedTuple):
     action: int
     time_limit: int
     copy_bytes: int
+    low: tuple[float, ...] = ()
+    """Bounds of goal space, where something learns."""
+    high: tuple[float, ...] = ()
 
 
 def sizes_of(world: Environment | HostTask) -> Sizes:
@@ -50,8 +54,10 @@ def sizes_of(world: Environment | HostTask) -> Sizes:
         with closing(world.batch(1, 1)) as copy:
             noise = 2 * 8 * copy.time_limit  # drawn at the start of an episode
             dims = copy.obs_dim + copy.context_dim, len(copy.position_low), copy.actions.outputs
-            return Sizes(*dims, copy.time_limit, getattr(world, "copy_bytes", COPY_BYTES) + noise)
-    return Sizes(world.obs_dim, len(world.position_low), world.actions.outputs, world.time_limit, 16 * FLOAT)
+            rest = copy.time_limit, getattr(world, "copy_bytes", COPY_BYTES) + noise
+            return Sizes(*dims, *rest, copy.position_low, copy.position_high)
+    dims = world.obs_dim, len(world.position_low), world.actions.outputs
+    return Sizes(*dims, world.time_limit, 16 * FLOAT, world.position_low, world.position_high)
 
 
 def sizes_to_act(interface: Interface) -> Sizes:
@@ -85,6 +91,8 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
         "training.envs_per_run": copies * size.copy_bytes,
         "training.eval_episodes": train.eval_episodes * (size.copy_bytes if td3 else episode),
     }
+    if manager.way_pull > 0:  # on the device, and while they are found
+        one_run["manager.way_pull"] = 2 * FLOAT * Grid.over(size.low, size.high, adjacency.cell_size).size ** 2
     if td3:
         one_run["controller.buffer_steps"] = max(td3.buffer_steps - kept, 0) * step
         one_run["controller.batch_size"] = td3.batch_size * (updates * step + _work(controller.hidden))
