@@ -174,7 +174,7 @@ WRONG = {
     # what is given
     "a number": (lambda: 7, "must be a task, an environment's class or a maker, got int"),
     "none": (lambda: None, "must be a task, an environment's class or a maker, got NoneType"),
-    "an unknown name": (lambda: "mazze", "there is no 'mazze'.*gym:ID.*module:name"),
+    "an unknown name": (lambda: "mazze", "there is no 'mazze'.*gym:ID.*module:name.*hrac.register"),
     "an id without gym": (lambda: "Pendulum-v1", "there is no 'Pendulum-v1'.*gym:ID"),
     "an unknown id": (lambda: "gym:Pendulums-v1", "Gymnasium has no environment 'Pendulums-v1'"),
     "an id of an older version": (lambda: "gym:Pendulum-v0", "no environment 'Pendulum-v0'; it has Pendulum-v1"),

@@ -155,7 +155,7 @@ def find(name: str) -> Task:
         return TASKS.get(name) or GIVEN[name]
     if references.is_reference(name):
         return references.find(name)
-    own = "one of your own is named gym:ID (Gymnasium's) or module:name"
+    own = "one of your own is named gym:ID (Gymnasium's) or module:name, or registered in this process (hrac.register)"
     raise ConfigError(f"task: there is no {name!r}. Tasks are: {', '.join(TASKS)}; {own}")
 
 
