@@ -132,11 +132,23 @@ def test_only_an_interruption_is_no_success(finished, interrupted, code, monkeyp
 
 
 def test_values_out_of_range_name_the_field(capsys):
+    assert cli._main(["train", "maze", "--manager.eta", "-1"]) == 2
+    assert capsys.readouterr().err == "error: manager.eta: Input should be greater than or equal to 0 (got -1.0)\n"
+    assert cli._main(["train", "ant-maze", "--controller.action-share", "2"]) == 2
+    assert capsys.readouterr().err == "error: controller.action_share: Input should be less than or equal to 1 (got 2.0)\n"
+
+
+@pytest.mark.parametrize("command", ["train", "check", "bench"])
+def test_values_out_of_range_in_a_list_name_their_place(command, capsys):
+    assert cli._main([command, "gym:CartPole-v1", "--env.goal", "0", "2", "--env.cell", "0.5", "0"]) == 2
+    assert capsys.readouterr().err == "error: env.cell.1: Input should be greater than or equal to 0.000001 (got 0.0)\n"
+
+
+@pytest.mark.parametrize("command", ["train", "check", "bench"])
+def test_options_that_there_are_not_are_explained(command, capsys):
     with pytest.raises(SystemExit):
-        cli._main(["train", "maze", "--manager.eta", "-1"])
-    err = capsys.readouterr().err
-    assert "eta" in err
-    assert "greater than or equal to 0" in err
+        cli._main([command, "maze", "--manger.eta", "1"])
+    assert "--manger.eta" in capsys.readouterr().err
 
 
 def test_a_task_has_its_own_settings(monkeypatch):

@@ -294,15 +294,22 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else repr(value)
 
 
-def explain(error: ValidationError) -> str:
-    """One line per problem: the field's dotted name, what is allowed, what was given."""
+def explain(error: ValidationError, group: str = "") -> str:
+    """One line per problem: the field's dotted name, what is allowed, what was given. `group`: what the fields belong to."""
+    problems = error.errors(include_url=False)
+    fields = [_dotted(group, problem["loc"]) for problem in problems]
     lines = []
-    for problem in error.errors(include_url=False):
-        field = ".".join(str(part) for part in problem["loc"] if part not in LEARNERS)  # pydantic names the union's member too
+    for field, problem in zip(fields, problems, strict=True):
+        if any(other.startswith(f"{field}.") for other in fields):  # its parts say more
+            continue
         message = problem["msg"].removeprefix("Value error, ")
         given = "" if isinstance(problem["input"], dict | Config) else f" (got {_shortened(problem['input'])})"
         lines.append(f"{field}: {message}{given}" if field else message)
     return "\n".join(lines)
+
+
+def _dotted(group: str, place: tuple[int | str, ...]) -> str:
+    return ".".join([group] * bool(group) + [str(part) for part in place if part not in LEARNERS])  # a union's member is named
 
 
 def _shortened(value: Any) -> str:

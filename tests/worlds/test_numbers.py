@@ -29,6 +29,14 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True)
+class Lake(Task):
+    """One with holes."""
+
+    ends_on_success: bool = True
+    may_end_before = 5
+
+
+@dataclasses.dataclass(frozen=True)
 class Rungs:
     """A line on which a step leads from one number to the next. All beyond 4.2 is wall."""
 
@@ -122,10 +130,22 @@ def test_who_is_on_its_back_at_the_end_has_fallen(xp):
     assert shares["failed_out_of_time"] == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_who_ends_before_the_time_limit_without_success_has_ended_early(xp):
+    """The limit is 5 steps: the first has them, the second has succeeded after 3, the third has ended after 1."""
+    shares = endings(_episodes(xp), SETUP, Lake())
+    assert {name: np.asarray(each).tolist() for name, each in shares.items()} == {
+        "success": [False, True, False],
+        "failed_early": [False, False, True],
+        "failed_stuck": [False, False, False],
+        "failed_out_of_time": [True, False, False],
+    }
+
+
 def test_who_only_steps_between_two_cells_is_stuck():
     place = (np.arange(40) % 2).astype(np.float32).reshape(40, 1, 1)
     alive, nothing = np.ones((40, 1), bool), np.zeros((40, 1), bool)
-    shares = endings(Episode(place, place, nothing, place[..., 0], place, nothing, alive), SETUP, ends_on_success=True)
+    shares = endings(Episode(place, place, nothing, place[..., 0], place, nothing, alive), SETUP, Task(ends_on_success=True))
     assert shares["failed_stuck"].tolist() == [True]
 
 
@@ -135,7 +155,7 @@ def test_an_agent_that_came_lately_is_not_stuck_and_one_that_stays_is():
     place[4:, 0], place[8:, 1] = 2.0, 2.0
     alive, nothing = np.ones((20, 2), bool), np.zeros((20, 2), bool)
     episode = Episode(place, place, nothing, place[..., 0], place, nothing, alive)
-    shares = endings(episode, SETUP, ends_on_success=True)
+    shares = endings(episode, SETUP, Task(ends_on_success=True))
     assert shares["failed_stuck"].tolist() == [True, False]
     assert shares["failed_out_of_time"].tolist() == [False, True]
 

@@ -7,6 +7,7 @@ from typing import Any
 import tyro
 
 from hrac import config as configs
+from hrac.cli.options import parse
 from hrac.config import ConfigError
 from hrac.settings import EnvConfig
 
@@ -54,7 +55,7 @@ class CheckOptions:
 
 def check(arguments: Sequence[str]) -> int:
     """`hrac check`."""
-    options = tyro.cli(CheckOptions, args=arguments, prog="hrac check")
+    options = parse(CheckOptions, arguments, "hrac check")
     from hrac import api
 
     fields = {f"env__{name}": value for name, value in dataclasses.asdict(options.env).items()} | {"k": options.k}
@@ -84,7 +85,7 @@ class BenchOptions:
 
 def bench(arguments: Sequence[str]) -> int:
     """`hrac bench`."""
-    options = tyro.cli(BenchOptions, args=arguments, prog="hrac bench")
+    options = parse(BenchOptions, arguments, "hrac bench")
     for name in ("seeds", "rounds"):
         if (value := getattr(options, name)) < 1:
             raise ConfigError(f"--{name} must be at least 1, got {value}")

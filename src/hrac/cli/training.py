@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from hrac import config as configs
+from hrac.cli.options import parse
 from hrac.config import Config, ConfigError
 from hrac.settings import A2C, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
@@ -92,7 +93,7 @@ def train(arguments: Sequence[str]) -> int:
         references.trust(arguments[0])
         config = tasks.config_for(arguments[0], typed.method or default.method)
         default = defaults(config)
-    options = tyro.cli(TrainOptions, args=arguments, default=default, prog="hrac train")
+    options = parse(TrainOptions, arguments, "hrac train", default)
     return _report(api.run(_config(options, config), options.out, minutes=options.minutes))
 
 

@@ -59,6 +59,11 @@ class GymTask:
     """A guess: the memory of one copy."""
 
     @property
+    def may_end_before(self) -> int:
+        """The time limit, before which an episode may end without success."""
+        return self.time_limit
+
+    @property
     def most_copies(self) -> int:
         """How many copies there may be at one time in evaluations."""
         return 32 if self.stepping == "sync" else max(os.cpu_count() or 1, 4)

@@ -17,7 +17,7 @@ from hrac.envs.sketch import Sketch
 from hrac.errors import HracError
 from hrac.worlds.base import Episode
 from hrac.worlds.episodes import Player
-from hrac.worlds.numbers import FAILURES, endings
+from hrac.worlds.numbers import FAILURES, Played, endings
 
 Numbers = NDArray[np.floating[Any]]
 
@@ -115,7 +115,7 @@ def tell(player: Player, title: str, episode_seed: int = 0, look: Callable[[Any]
             f"{setup.cfg.task} has no map to draw: it needs two coordinates and a method `sketch` (hrac.envs.sketch)"
         )
     phi = setup.space.phi
-    succeeded, ending = _ending(episode, setup, player.task.evaluation().ends_on_success)
+    succeeded, ending = _ending(episode, setup, player.task.evaluation())
     return Story(
         title="".join(letter if letter.isprintable() else " " for letter in title),  # it may be shown in a terminal
         k=setup.cfg.k,
@@ -172,11 +172,11 @@ def reach_in_words(cfg: Config) -> str:
     return f"within {controller.reach_radius:.3g} {where}"
 
 
-def _ending(episode: Episode, setup: Setup, ends_on_success: bool) -> tuple[bool | None, str]:
+def _ending(episode: Episode, setup: Setup, task: Played) -> tuple[bool | None, str]:
     steps = f"{len(episode.reward):,} steps"
     alone = jax.tree.map(lambda leaf: leaf[:, None], episode)  # (time, episodes, ...)
-    happened = {name for name, each in endings(alone, setup, ends_on_success).items() if each[0]}
-    if not ends_on_success:
+    happened = {name for name, each in endings(alone, setup, task).items() if each[0]}
+    if not task.ends_on_success:
         fallen = ", on the back at the end" if "fallen" in happened else ""
         return None, f"return {float(episode.reward.sum()):.4g} in {steps}{fallen}"
     if "success" in happened:

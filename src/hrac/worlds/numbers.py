@@ -21,7 +21,10 @@ InWall: TypeAlias = Callable[[AnyArray], AnyArray]
 
 @runtime_checkable
 class Played(Protocol):
-    """A task whose episodes are measured. It may also know its distances, and its walls (`in_wall`)."""
+    """A task whose episodes are measured. It may also know its distances, and its walls (`in_wall`).
+
+    One with `may_end_before` names its time limit by it, before which an episode may end without success.
+    """
 
     @property
     def ends_on_success(self) -> bool:
@@ -32,7 +35,12 @@ class Played(Protocol):
 STUCK_WINDOWS = 5
 """An agent that has not left a cell for so many windows is stuck."""
 AT_WINDOW_END = ("subgoal_miss", "window_displacement")
-FAILURES = {"failed_fallen": "on the back", "failed_stuck": "stuck", "failed_out_of_time": "out of time"}
+FAILURES = {
+    "failed_fallen": "on the back",
+    "failed_early": "ended early",
+    "failed_stuck": "stuck",
+    "failed_out_of_time": "out of time",
+}
 """Why an episode was no success, in words."""
 
 
@@ -50,7 +58,7 @@ def summarise(episode: Episode, embedding: Embedding | None, setup: Setup, task:
     measured |= travel_numbers(episode, setup, getattr(task, "in_wall", None))
     for name, values in measured.items():
         numbers[f"eval/{name}"] = mean_where(last if name in AT_WINDOW_END else first, values, axis=-2)
-    for name, happened in endings(episode, setup, task.ends_on_success).items():
+    for name, happened in endings(episode, setup, task).items():
         numbers[f"eval/{name}"] = (happened.astype(ones.dtype), ones)
     return numbers
 
@@ -70,15 +78,16 @@ def travel_numbers(episode: Episode, setup: Setup, in_wall: InWall | None) -> di
     return numbers
 
 
-def endings(episode: Episode, setup: Setup, ends_on_success: bool) -> dict[str, Bool[AnyArray, "*n"]]:
+def endings(episode: Episode, setup: Setup, task: Played) -> dict[str, Bool[AnyArray, "*n"]]:
     """For each episode: whether it succeeded, or why not; and whether its agent is on its back at the end, if it can fall."""
     xp, alive, space = episode.alive.__array_namespace__(), episode.alive, setup.space
-    end = xp.sum(alive, axis=-2)[..., None, :, None] - 1  # (..., 1, episodes, 1)
+    length = xp.sum(alive, axis=-2)
+    end = length[..., None, :, None] - 1  # (..., 1, episodes, 1)
     last_obs = xp.take_along_axis(episode.next_obs, end, axis=-3)
     ended = {}
     if space.fallen is not None:
         ended["fallen"] = space.fallen(last_obs)[..., 0, :]
-    if not ends_on_success:
+    if not task.ends_on_success:
         return ended
     recent = alive & (_times(alive) > end[..., 0] - STUCK_WINDOWS * setup.cfg.k)
     way = xp.linalg.norm(space.phi(episode.next_obs) - space.phi(last_obs), axis=-1)
@@ -89,6 +98,10 @@ def endings(episode: Episode, setup: Setup, ends_on_success: bool) -> dict[str, 
     if "fallen" in ended:
         ended["failed_fallen"] = left & ended["fallen"]
         left = left & ~ended["fallen"]
+    if (limit := getattr(task, "may_end_before", None)) is not None:
+        early = length < limit
+        ended["failed_early"] = left & early
+        left = left & ~early
     return ended | {"failed_stuck": left & stuck, "failed_out_of_time": left & ~stuck}
 
 

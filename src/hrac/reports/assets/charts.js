@@ -104,7 +104,7 @@ function lines(name, metric, { group }, when) {
   return traces;
 }
 
-const ENDING_COLOURS = { success: "target", "on the back": "g2", stuck: "g1", "out of time": "g5" };
+const ENDING_COLOURS = { success: "target", "on the back": "g2", "ended early": "g3", stuck: "g1", "out of time": "g5" };
 
 // How episodes ended: a bar for each group.
 function endings(parent, members) {
