@@ -23,6 +23,11 @@ GRIDS = {
         "slope, eta 4, discount 0.95": CHOICES / "maze-slope4-d95",
         "slope, eta 2, discount 0.95": CHOICES / "maze-slope2-d95",
         "slope, eta 2, discount 0.95, quiet 0.2": CHOICES / "maze-slope2-d95-quiet",
+        "slope, eta 8, discount 0.95, early": CHOICES / "maze-slope8-d95-early",
+        "slope, eta 8, discount 0.95, early, displacement": CHOICES / "maze-slope8-d95-early-displacement",
+        "slope, eta 20, discount 0.95, early, displacement": CHOICES / "maze-slope20-d95-early-displacement",
+        "slope, eta 20, discount 0.95, early, displacement, output": CHOICES / "maze-slope20-d95-early-displacement-output",
+        "slope, eta 20, discount 0.95, early, displacement, quiet 0.2": CHOICES / "maze-slope20-d95-early-displacement-quiet",
     },
     "key-chest": {
         "plain, eta 20": RESULTS / "key-chest-methods/hrac",
@@ -36,6 +41,10 @@ GRIDS = {
         "slope, eta 2, discount 0.95": CHOICES / "key-chest-slope2-d95",
         "slope, eta 2, discount 0.95, quiet 0.2": CHOICES / "key-chest-slope2-d95-quiet",
         "slope, eta 2, discount 0.95, 3 updates": CHOICES / "key-chest-slope2-d95-updates3",
+        "slope, eta 8, discount 0.95, early": CHOICES / "key-chest-slope8-d95-early",
+        "slope, eta 8, discount 0.95, early, displacement": CHOICES / "key-chest-slope8-d95-early-displacement",
+        "slope, eta 20, discount 0.95, early, displacement, quiet 0.2": CHOICES
+        / "key-chest-slope20-d95-early-displacement-quiet",
     },
 }
 ANTS = {
@@ -142,6 +151,17 @@ def _where(cell: statistics.Cell, steps: np.ndarray, kept: np.ndarray) -> float:
     return float(cell.values[:, np.isin(cell.steps, steps)][kept[:, both]].mean())
 
 
+def far_subgoals() -> None:
+    """Evaluations of solved seeds on Maze, those at 5.0 and those below: how many subgoals are within k."""
+    print("| settings | subgoals within k, at 5.0 or above | below 5.0 |\n|---|---|---|")
+    for name, folder in GRIDS["maze"].items():
+        returns, within = cell_of(folder, "eval/return"), cell_of(folder, "eval/subgoal_within_k")
+        later = returns.steps > statistics.steps_to(returns, SOLVED)[:, None]
+        parts = (later & (returns.values >= SOLVED), later & (returns.values < SOLVED))
+        shown = (f"{_where(within, returns.steps, part):.0%} of {part.sum()}" if part.any() else "" for part in parts)
+        print(f"| {name} | " + " | ".join(shown) + " |")
+
+
 def after_settling(folder: Path) -> str:
     """Evaluations below `SOLVED` later than `SETTLED` steps after a seed's first one at it."""
     cell = cell_of(folder, "eval/return")
@@ -179,8 +199,8 @@ PULLED = {
     "Ant Maze, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze",
     "Ant Maze Sparse, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze-sparse",
     "Ant Gather, `hrac-plus` with 1 update": RESULTS / "plus/ant-gather",
-    "Maze, `hrac-plus`": CHOICES / "maze-slope2-d95",
-    "Key-Chest, `hrac-plus`": CHOICES / "key-chest-slope2-d95",
+    "Maze, slope, eta 2, discount 0.95": CHOICES / "maze-slope2-d95",
+    "Key-Chest, slope, eta 2, discount 0.95": CHOICES / "key-chest-slope2-d95",
 }
 
 
@@ -216,6 +236,8 @@ if __name__ == "__main__":
     falls()
     print()
     grids()
+    print()
+    far_subgoals()
     print()
     pulls()
     for task, runs in (*POINTS.items(), *PLUS_POINTS.items()):

@@ -455,6 +455,7 @@ OTHERS = {
     "FrozenLake-v1, is_slippery false": "frozen-lake",
     "FrozenLake-v1 (slippery)": "frozen-lake-slippery",
     "Reacher-v5, reward_control_weight 0": "reacher",
+    "Reacher-v5, reward_control_weight 0, `hrac-plus`": "reacher-plus",
     "PointMaze_Medium-v3, `hrac-plus`": "point-medium",
 }
 """Environments of other packages, and their folders."""

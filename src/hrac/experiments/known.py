@@ -64,7 +64,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "FetchReach-v4": {"summary": "a robot's arm that moves its gripper to a point, sparse reward"} | FETCH_REACH,
     "FetchReachDense-v4": {"summary": "the same, and the reward is minus the distance"} | FETCH_REACH,
     "Reacher-v5": {
-        "summary": "a planar arm that reaches for a target; goal space is the place of its end",
+        "summary": "a planar arm that reaches for a target; goal space is the place of its end; for hrac-plus",
         "goal": fingertip,
         "goal_low": (-0.22, -0.22),
         "goal_high": (0.22, 0.22),
@@ -74,7 +74,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "success": at_target,
         "settings": ABSOLUTE
         | {"k": 5, "manager.noise_sigma": 3.0, "manager.discount": 0.9, "manager.reward_scale": 10.0}
-        | {"training.total_env_steps": 80_000},
+        | {"training.total_env_steps": 120_000},
     },
     "FrozenLake-v1": {
         "summary": "a lake of 4 x 4 cells with holes, discrete actions; slippery unless is_slippery is false",
