@@ -151,6 +151,22 @@ def _where(cell: statistics.Cell, steps: np.ndarray, kept: np.ndarray) -> float:
     return float(cell.values[:, np.isin(cell.steps, steps)][kept[:, both]].mean())
 
 
+def four_seeds() -> None:
+    """Rows of `grids` by seeds 100 to 103 alone, which all of them have."""
+    print("| task | settings | first mean return > 5.0 | below 5.0, 100,000 steps after a seed's first at 5.0 |\n|---|---|---|---|")
+    for task, runs in GRIDS.items():
+        for name, folder in runs.items():
+            cell = cell_of(folder, "eval/return")
+            if 103 not in cell.seeds:
+                continue
+            values = cell.values[np.isin(cell.seeds, range(100, 104))]
+            above = cell.steps[values.mean(axis=0) > SOLVED]
+            firsts = statistics.steps_to(cell._replace(values=values), SOLVED)
+            later = cell.steps > firsts[:, None] + SETTLED
+            soon = f"{above[0]:,}" if len(above) else "never"
+            print(f"| {TITLES[task]} | {name} | {soon} | {(later & (values < SOLVED)).sum()} of {later.sum()} |")
+
+
 def far_subgoals() -> None:
     """Evaluations of solved seeds on Maze, those at 5.0 and those below: how many subgoals are within k."""
     print("| settings | subgoals within k, at 5.0 or above | below 5.0 |\n|---|---|---|")
@@ -236,6 +252,8 @@ if __name__ == "__main__":
     falls()
     print()
     grids()
+    print()
+    four_seeds()
     print()
     far_subgoals()
     print()
