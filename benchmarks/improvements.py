@@ -153,7 +153,8 @@ def _where(cell: statistics.Cell, steps: np.ndarray, kept: np.ndarray) -> float:
 
 def four_seeds() -> None:
     """Rows of `grids` by seeds 100 to 103 alone, which all of them have."""
-    print("| task | settings | first mean return > 5.0 | below 5.0, 100,000 steps after a seed's first at 5.0 |\n|---|---|---|---|")
+    print("| task | settings | first mean return > 5.0 | below 5.0, 100,000 steps after a seed's first at 5.0 |")
+    print("|---|---|---|---|")
     for task, runs in GRIDS.items():
         for name, folder in runs.items():
             cell = cell_of(folder, "eval/return")
