@@ -340,8 +340,8 @@ class TrainingConfig:
     """Environments on the host: threads that step them. None: one per core. It changes no result."""
 
     quiet_share: Fraction = 0.0
-    """Chance that an episode, once learning has started, is played without exploration noise, as in evaluation (ours; paper:
-    0). Discrete actions are drawn from the policy also then."""
+    """Chance that an episode after a success, once learning has started, is played without exploration noise, as in evaluation
+    (ours; paper: 0). Where success does not end episodes, it may follow any. Discrete actions are drawn from the policy as ever."""
 
     overlap: bool = False
     """Collect a round while the device still learns from the one before, with policies that are one round older."""

@@ -79,6 +79,8 @@ def test_only_an_agent_that_can_fall_uses_less_of_its_torque():
     assert {config.manager.value_scale for config in plus.values()} == {"slope"}
     assert [config.manager.discount for config in plus.values()] == [0.99, 0.99, 0.95]
     assert [config.manager.eta for config in plus.values()] == [2.0, 2.0, 8.0]
+    assert [config.training.quiet_share for config in plus.values()] == [0.0, 0.0, 0.5]
+    assert [config.controller.subgoals_shown_as for config in plus.values()] == ["given", "given", "displacement"]
 
 
 def test_hrac_plus_raises_nothing_that_a_task_has_lower(monkeypatch):

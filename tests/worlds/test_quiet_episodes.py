@@ -21,7 +21,7 @@ LIMIT = 14
 """Steps of an episode. Rounds have 40 per run, so episodes and windows of 4 steps go on from one to the next."""
 POINT = TWO_TD3 | {"env__layout": "####\n#A.#\n##.#\n####", "env__time_limit": LIMIT}
 MAZE = {name: value for name, value in POINT.items() if name not in ("controller__batch_size", "controller__buffer_steps")}
-MAZE |= {"env__layout": "#####\n#A..#\n###.#\n#G..#\n#####", "manager__candidates": 1}
+MAZE |= {"env__layout": "#####\n#A..#\n#.G.#\n#####", "manager__candidates": 1}
 WORLDS = {
     "device": ("maze", MAZE | {"training__envs_per_run": 1, "controller__hindsight": 0.5}),
     "host": ("point-maze", POINT),
@@ -54,11 +54,12 @@ def _without_noise(world, actors, steps):
     return same(space.squash(alone.manager(steps.obs)), steps.subgoal), same(action, steps.action)
 
 
-def _episodes(steps):
-    """Where the whole episodes are: those of the first copy, then those of the next."""
+def _episodes(steps, ends_on_success):
+    """Where the whole episodes are, and whether the one before succeeded: those of the first copy, then those of the next."""
     for copy, done in enumerate((steps.terminated | steps.truncated).T):
         ends = [0, *(np.flatnonzero(done) + 1)]
-        yield from ((slice(first, end), copy) for first, end in itertools.pairwise(ends))
+        after = lambda first, copy=copy: first > 0 and (not ends_on_success or bool(steps.terminated[first - 1, copy]))  # noqa: E731
+        yield from (((slice(first, end), copy), after(first)) for first, end in itertools.pairwise(ends))
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -66,16 +67,21 @@ def test_an_episode_is_quiet_as_a_whole_or_not_at_all(name):
     world, actors = _world(name, share=0.4)
     steps = _collected(world, actors, True, range(40))
     by_manager, by_controller = _without_noise(world, actors, steps)
-    quiet = []
-    for where in _episodes(steps):
+    after: dict[bool, list[bool]] = {False: [], True: []}
+    actions: dict[bool, list[np.ndarray]] = {False: [], True: []}
+    for where, after_success in _episodes(steps, world.ends_on_success):
         proposed = by_manager[where][steps.clock[where] == 0]
-        quiet.append(proposed[0])
-        assert proposed.all() if quiet[-1] else not proposed.any()
-        # vectors have noise in noisy episodes only; discrete actions are drawn from the policy in all
-        assert by_controller[where].all() == (quiet[-1] and isinstance(world.setup.actions, Box))
-    assert len(quiet) > 100
-    assert not quiet[0]  # the very first episode explores
-    assert 0.25 < np.mean(quiet) < 0.55
+        quiet = bool(proposed[0])
+        assert proposed.all() if quiet else not proposed.any()
+        after[after_success].append(quiet)
+        actions[quiet].append(by_controller[where])
+    assert not any(after[False])  # the very first episode explores, and so does one after a failure
+    assert len(after[False]) > (20 if world.ends_on_success else 0)
+    assert len(after[True]) > 70
+    assert 0.25 < np.mean(after[True]) < 0.55
+    # vectors have noise in noisy episodes only; discrete actions are drawn from the policy in all
+    assert np.concatenate(actions[True]).all() == isinstance(world.setup.actions, Box)
+    assert not np.concatenate(actions[False]).all()
 
 
 @pytest.mark.parametrize("name", ["device", "host"])
@@ -84,11 +90,11 @@ def test_nothing_is_quiet_before_learning_and_an_episode_that_began_then_stays_n
     before, after = _collected(world, actors, False, range(2)), _collected(world, actors, True, range(2, 5))
     steps = jax.tree.map(lambda *leaves: np.concatenate(leaves), before, after)
     by_manager, _ = _without_noise(world, actors, steps)
-    began = [(where, where[0].start >= len(before.reward)) for where in _episodes(steps)]
-    assert {later for _, later in began} == {False, True}
-    assert any(where[0].start < len(before.reward) < where[0].stop for where, _ in began)  # one lasts over the start
-    for where, later in began:
-        assert (by_manager[where][steps.clock[where] == 0] == later).all()
+    began = [(*episode, episode[0][0].start >= len(before.reward)) for episode in _episodes(steps, world.ends_on_success)]
+    assert {later for _, after_success, later in began if after_success} == {False, True}
+    assert any(where[0].start < len(before.reward) < where[0].stop for where, *_ in began)  # one lasts over the start
+    for where, after_success, later in began:
+        assert (by_manager[where][steps.clock[where] == 0] == (later and after_success)).all()
 
 
 @pytest.mark.parametrize("name", ["device", "host"])
@@ -121,15 +127,17 @@ def test_in_a_quiet_episode_both_levels_decide_as_without_noise(xp):
 
 
 @pytest.mark.parametrize("xp", [np, jnp], ids=["host", "device"])
-def test_it_is_drawn_where_an_episode_is_over(xp):
+def test_it_is_drawn_where_an_episode_is_over_by_success(xp):
     world, _ = _world("host", share=0.5)
     state = SubgoalState(
-        xp.zeros((6, 2)), xp.zeros(6, dtype=np.int32), quiet=xp.asarray([False, True, True, False, True, True])
+        xp.zeros((7, 2)), xp.zeros(7, dtype=np.int32), quiet=xp.asarray([False, True, True, False, True, True, True])
     )
-    done, ready = xp.asarray([False, False, True, True, True, True]), xp.asarray([True, False, True, True, True, False])
-    chance = xp.asarray([0.1, 0.9, 0.1, 0.4, 0.6, 0.1], dtype=np.float32)
-    drawn = draw_quiet(state, done, ready, chance, world.setup).quiet
-    assert drawn.tolist() == [False, True, True, True, False, False]
+    done = xp.asarray([False, False, True, True, True, True, True])
+    success = xp.asarray([False, False, True, True, True, True, False])
+    ready = xp.asarray([True, False, True, True, True, False, True])
+    chance = xp.asarray([0.1, 0.9, 0.1, 0.4, 0.6, 0.1, 0.1], dtype=np.float32)
+    drawn = draw_quiet(state, done, success, ready, chance, world.setup).quiet
+    assert drawn.tolist() == [False, True, True, True, False, False, False]
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -98,7 +98,7 @@ class Noise(NamedTuple):
     at_target: Float[AnyArray, "*n"] | None = None
     """Between 0 and 1: whether the target of the task replaces the subgoal. None: never."""
     quiet: Float[AnyArray, "*n"] | None = None
-    """Between 0 and 1: whether an episode that follows this step is played without noise. None: none is."""
+    """Between 0 and 1: whether an episode that follows a success at this step is played without noise. None: none is."""
 
 
 def decide(
@@ -238,14 +238,18 @@ def remember(
 def draw_quiet(
     state: SubgoalState,
     done: Bool[AnyArray, "*n"],
+    success: Bool[AnyArray, "*n"],
     ready: Bool[AnyArray, "*n"],
     chance: Float[AnyArray, "*n"] | None,
     setup: Setup,
 ) -> SubgoalState:
-    """The state in which it is drawn anew, where an episode is over, whether the next one is quiet. None is before learning."""
+    """The state in which it is drawn anew, where an episode is over, whether the next one is quiet.
+
+    None is before learning, and none after an episode without success: where the agent has not found the way yet, it explores.
+    """
     if chance is None:
         return state
-    drawn = ready & (chance < setup.cfg.training.quiet_share)
+    drawn = success & ready & (chance < setup.cfg.training.quiet_share)
     return state._replace(quiet=chance.__array_namespace__().where(done, drawn, state.quiet))
 
 

@@ -52,11 +52,18 @@ FLAT = {
 METHODS = {
     "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
     "hrac-plus": Method(
-        "HRAC with value and adjacency on one scale; a shorter horizon and an earlier start (discrete actions), or less weight "
-        "decay and three updates of the manager per window (continuous ones); ants with less torque (ours)",
+        "HRAC with value and adjacency on one scale; with discrete actions a shorter horizon, an earlier start, subgoals shown "
+        "as displacements, and quiet episodes after a success; with continuous ones less weight decay and three updates of the "
+        "manager per window; ants with less torque (ours)",
         {"manager.value_scale": "slope", "manager.eta": 2.0},
         {
-            "a2c": {"manager.eta": 8.0, "manager.discount": AtMost(0.95), "manager.start_fraction": AtMost(0.1)},
+            "a2c": {
+                "manager.eta": 8.0,
+                "manager.discount": AtMost(0.95),
+                "manager.start_fraction": AtMost(0.1),
+                "controller.subgoals_shown_as": "displacement",
+                "training.quiet_share": 0.5,
+            },
             "td3": {"manager.critic_weight_decay": AtMost(1e-5), "manager.updates_per_window": AtLeast(3)},
         },
         where_it_can_fall={"controller.action_share": AtMost(2 / 3)},

@@ -159,7 +159,8 @@ class HostWorld:
         step = Trajectory(obs, subgoal, action, reward.astype(np.float32), self.obs, terminated, truncated, clock, last)
         hierarchy = carry_on(self.hierarchy._replace(subgoal=subgoal), obs, self.obs, last, self.setup.space)
         hierarchy = remember(hierarchy, obs, done, noise.hindsight, self.setup.space)
-        self.hierarchy = draw_quiet(hierarchy, done, ready, noise.quiet, self.setup)
+        success = terminated if self.ends_on_success else done
+        self.hierarchy = draw_quiet(hierarchy, done, success, ready, noise.quiet, self.setup)
         total = self.total + reward
         self.total = np.where(done, 0.0, total)
         if done.any():
