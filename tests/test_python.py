@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 
+import jax
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ import tiny
 from hrac.agents.decide import Actors
 from hrac.folder import checkpoint, log
 from hrac.nets import MLP
+from hrac.training import session
 from hrac.training.best import Best
 from hrac.training.session import _Listeners
 
@@ -185,6 +187,24 @@ def test_the_best_policy_is_that_of_the_best_evaluation_in_the_log(trained):
     assert [row.seed for row in again] == [0, 1]
     with pytest.raises(hrac.RunFolderError, match="a best policy is sought in a run folder"):
         hrac.load(outcome.folder / "policy" / "seed-0.safetensors", best=True)
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(0.0, [400.0, 800.0, 1200.0]), (3600.0, [-1.0, 400.0, 400.0])])
+def test_best_policies_do_not_wait_for_a_checkpoint(seconds, written, tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "BEST_EVERY_SECONDS", seconds)
+    seen = []
+
+    def latest(best, means, actors, step):
+        best.actors, best.steps = jax.device_get(actors), np.full_like(best.steps, step)
+
+    monkeypatch.setattr(Best, "see", latest)
+
+    def look(moment):
+        path = moment.folder / "best" / "seed-0.safetensors"
+        seen.append(checkpoint.load(path, "policy")[1]["scored"]["step"] if path.exists() else -1.0)
+
+    _train(tmp_path / "run", callbacks=[look], training__checkpoint_every_env_steps=100_000)
+    assert seen == written
 
 
 def test_a_callback_can_save_the_policies_of_a_moment(trained, tmp_path):

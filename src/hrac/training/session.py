@@ -28,6 +28,10 @@ from hrac.training.stop import Deadline, StoppedError, interruptible
 from hrac.worlds.base import DivergedError
 
 
+BEST_EVERY_SECONDS = 60.0
+"""At an evaluation, best policies are written if it was not done for so long. Checkpoints are far larger, so they may be rare."""
+
+
 class Ended(NamedTuple):
     """How a training ended."""
 
@@ -180,6 +184,7 @@ class _FolderRecord:
         self._saved_step: int | None = None
         self._best_steps: dict[int, float] = {}
         """When the best policies that are written were evaluated, by seed."""
+        self._best_written = self._mark
         self.last: dict[str, NDArray[np.floating]] = {}
 
     def rows(self, rows: list[Row]) -> None:
@@ -194,6 +199,8 @@ class _FolderRecord:
             self._mark, self._mark_step = now, step
             self._log.write_timing(step, now - self._began, self._pace)
             self._board.write_speed(step, self._pace)
+            if now - self._best_written >= BEST_EVERY_SECONDS:
+                self.save_best()
             self._display.evaluation(self._status())
             self._listeners.evaluated(self._moment)
 
@@ -221,6 +228,7 @@ class _FolderRecord:
         if self._training.best.actors is not None and new:
             self._save_policies(self._folder / BEST, self._training.best.actors, new)
         self._best_steps = {seed: scores["step"] for seed, scores in best.items()}
+        self._best_written = time.monotonic()
 
     def _save_policies(self, folder: Path, actors: Actors, scores: dict[int, dict[str, float]] | None = None) -> None:
         training = self._training
