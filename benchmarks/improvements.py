@@ -28,6 +28,10 @@ GRIDS = {
         "slope, eta 20, discount 0.95, early, displacement": CHOICES / "maze-slope20-d95-early-displacement",
         "slope, eta 20, discount 0.95, early, displacement, output": CHOICES / "maze-slope20-d95-early-displacement-output",
         "slope, eta 20, discount 0.95, early, displacement, quiet 0.2": CHOICES / "maze-slope20-d95-early-displacement-quiet",
+        "slope, eta 8, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
+        / "maze-slope8-d95-early-displacement-quiet-after",
+        "slope, eta 20, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
+        / "maze-slope20-d95-early-displacement-quiet-after",
     },
     "key-chest": {
         "plain, eta 20": RESULTS / "key-chest-methods/hrac",
@@ -45,6 +49,10 @@ GRIDS = {
         "slope, eta 8, discount 0.95, early, displacement": CHOICES / "key-chest-slope8-d95-early-displacement",
         "slope, eta 20, discount 0.95, early, displacement, quiet 0.2": CHOICES
         / "key-chest-slope20-d95-early-displacement-quiet",
+        "slope, eta 8, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
+        / "key-chest-slope8-d95-early-displacement-quiet-after",
+        "slope, eta 20, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
+        / "key-chest-slope20-d95-early-displacement-quiet-after",
     },
 }
 ANTS = {
@@ -72,12 +80,19 @@ ANTS = {
     },
 }
 PLUS = {
-    task: {"`hrac`": RESULTS / task, "`hrac-plus` with 1 update": RESULTS / "plus" / task}
+    task: {
+        "`hrac`": RESULTS / task,
+        "`hrac-plus` with 1 update": RESULTS / "plus" / f"{task}-1-update",
+        "`hrac-plus`": RESULTS / "plus" / task,
+    }
     for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
+}
+PLUS_GRIDS = {
+    task: {"`hrac`": RESULTS / f"{task}-methods/hrac", "`hrac-plus`": RESULTS / "plus" / task} for task in ("maze", "key-chest")
 }
 VARIANTS = {
     "ant-maze": {
-        "1 update": RESULTS / "plus/ant-maze",
+        "1 update": RESULTS / "plus/ant-maze-1-update",
         "1 update, quiet 0.2": CHOICES / "ant-maze-plus-quiet",
         "1 update, eta 1": CHOICES / "ant-maze-plus-eta1",
         "1 update, eta 1, quiet 0.2": CHOICES / "ant-maze-plus-eta1-quiet",
@@ -87,12 +102,12 @@ VARIANTS = {
         "3 updates, eta 1, rewards / 10": CHOICES / "ant-maze-plus-eta1-updates3-scale",
     },
     "ant-maze-sparse": {
-        "1 update": RESULTS / "plus/ant-maze-sparse",
+        "1 update": RESULTS / "plus/ant-maze-sparse-1-update",
         "3 updates": CHOICES / "ant-maze-sparse-plus-updates3",
         "3 updates, eta 1": CHOICES / "ant-maze-sparse-plus-eta1-updates3",
     },
     "ant-gather": {
-        "1 update": RESULTS / "plus/ant-gather",
+        "1 update": RESULTS / "plus/ant-gather-1-update",
         "1 update, eta 1": CHOICES / "ant-gather-plus-eta1",
         "3 updates": CHOICES / "ant-gather-plus-updates3",
         "3 updates, eta 1": CHOICES / "ant-gather-plus-eta1-updates3",
@@ -186,10 +201,10 @@ def after_settling(folder: Path) -> str:
     return f"{(later & (cell.values < SOLVED)).sum()} of {later.sum()}"
 
 
-def grids() -> None:
+def grids(tasks: Mapping[str, Mapping[str, Path]]) -> None:
     print("| task | settings | seeds | to step | return, last ten evaluations | worst seed | first mean return > 5.0 ", end="")
     print("| steps to 5.0, median | below 5.0 after the first at 5.0 | the same, 100,000 steps later |\n|" + "---|" * 10)
-    for task, runs in GRIDS.items():
+    for task, runs in tasks.items():
         for name, folder in runs.items():
             cell = cell_of(folder, "eval/return")
             score, error = last_ten(folder, "eval/return")
@@ -213,9 +228,9 @@ def points(runs: Mapping[str, Path]) -> None:
 PULLED = {
     "Point Maze, plain, eta 20": CHOICES / "point-maze-pulls",
     "Point Maze Sparse, plain, eta 20": CHOICES / "point-maze-sparse-pulls",
-    "Ant Maze, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze",
-    "Ant Maze Sparse, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze-sparse",
-    "Ant Gather, `hrac-plus` with 1 update": RESULTS / "plus/ant-gather",
+    "Ant Maze, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze-1-update",
+    "Ant Maze Sparse, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze-sparse-1-update",
+    "Ant Gather, `hrac-plus` with 1 update": RESULTS / "plus/ant-gather-1-update",
     "Maze, slope, eta 2, discount 0.95": CHOICES / "maze-slope2-d95",
     "Key-Chest, slope, eta 2, discount 0.95": CHOICES / "key-chest-slope2-d95",
 }
@@ -252,7 +267,9 @@ def ants(runs: Mapping[str, Path], metric: str) -> None:
 if __name__ == "__main__":
     falls()
     print()
-    grids()
+    grids(PLUS_GRIDS)
+    print()
+    grids(GRIDS)
     print()
     four_seeds()
     print()

@@ -27,9 +27,8 @@ from hrac.training.state import Training
 from hrac.training.stop import Deadline, StoppedError, interruptible
 from hrac.worlds.base import DivergedError
 
-
 BEST_EVERY_SECONDS = 60.0
-"""At an evaluation, best policies are written if it was not done for so long. Checkpoints are far larger, so they may be rare."""
+"""At an evaluation best policies are written if they were not for so long. Checkpoints are far larger, so they may be rare."""
 
 
 class Ended(NamedTuple):
