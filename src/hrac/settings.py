@@ -341,7 +341,7 @@ class TrainingConfig:
 
     quiet_share: Fraction = 0.0
     """Chance that an episode after a success, once learning has started, is played without exploration noise, as in evaluation
-    (ours; paper: 0). Where success does not end episodes, any may be. Discrete actions are drawn from the policy as always."""
+    (ours; paper: 0). None is where training does not tell success. Discrete actions are drawn from the policy as always."""
 
     overlap: bool = False
     """Collect a round while the device still learns from the one before, with policies that are one round older."""

@@ -58,13 +58,15 @@ def test_in_evaluation_success_and_nothing_else_terminates():
     """In training an episode ends where the environment says so."""
     task = made(own_worlds.Falls, {"time_limit": 50, "success": "is_success"})
     seed = next(seed for seed in range(50) if own_worlds.Walk().reset(seed=seed)[0]["desired_goal"][0] == 9.0)
-    ends = {}
+    ends, told = {}, {}
     for name, variant in (("training", task), ("evaluation", task.evaluation())):
         for push in (1.0, -1.0):
             batch = variant.batch(1)
             batch.reset(seeds=[seed])
             for step in range(1, 20):
                 after = batch.step([[push]])
+                if batch.succeeded[0]:
+                    told.setdefault((name, push), step)
                 if after.terminated[0] or after.truncated[0]:
                     ends[name, push] = (step, bool(after.terminated[0]))
                     break
@@ -73,6 +75,7 @@ def test_in_evaluation_success_and_nothing_else_terminates():
         ("evaluation", 1.0): (4, True),  # the goal
         ("evaluation", -1.0): (5, False),  # the fall is no success
     }
+    assert told == {("training", 1.0): 4, ("evaluation", 1.0): 4}  # in training it is told, and the episode goes on
     assert (task.ends_on_success, task.evaluation().ends_on_success) == (False, True)
 
 

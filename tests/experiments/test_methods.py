@@ -107,7 +107,7 @@ def _train(task, method, folder, steps=600):
 
 @pytest.mark.parametrize(
     ("task", "method"),
-    [("maze", name) for name in ("hiro", "neg-reward")]
+    [("maze", name) for name in ("hiro", "neg-reward", "hrac-plus")]
     + [("point-maze", name) for name in ("hrl-her", "vanilla", "hrac-o", "hrac-plus")],
 )
 def test_a_method_trains(task, method, tmp_path):

@@ -245,7 +245,8 @@ def draw_quiet(
 ) -> SubgoalState:
     """The state in which it is drawn anew, where an episode is over, whether the next one is quiet.
 
-    None is before learning, and none after an episode without success: where the agent has not found the way yet, it explores.
+    None is before learning, and none after an episode whose last step was no success or does not tell: where the agent has not
+    found the way yet, it explores.
     """
     if chance is None:
         return state

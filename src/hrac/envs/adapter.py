@@ -116,6 +116,8 @@ class GymBatch:
         )
         self._copies = task.copies(num_envs)
         self._context, self._steps = np.zeros((num_envs, self.context_dim)), np.zeros(num_envs, np.int64)
+        self.succeeded = np.zeros(num_envs, bool)
+        """Whether the last step of each copy was a success, also where that does not end an episode."""
         self.infos: set[str] = set()
         """Names that were in `info` so far."""
         sources = [getattr(env, "unwrapped", env) for env in self._copies.sources()]
@@ -147,9 +149,9 @@ class GymBatch:
         terminated, truncated = (
             np.array([getattr(each, name) for each in moved], bool) for name in ("terminated", "truncated")
         )
+        self.succeeded[rows] = [succeeded(self.task.success, each) for each in moved]
         if self.task.ends_on_success:
-            success = np.array([succeeded(self.task.success, each) for each in moved], bool)
-            terminated, truncated = success, truncated | terminated
+            terminated, truncated = self.succeeded[rows], truncated | terminated
         return BatchStep(obs, reward, terminated, (truncated | (self._steps[rows] >= self.time_limit)) & ~terminated)
 
     def _read(self, rows: NDArray[np.int64], observations: list[Any]) -> NDArray[np.float64]:

@@ -135,8 +135,7 @@ def _collect(
         step = Trajectory(state.obs, subgoal, action, after.reward, after.obs, after.terminated, after.truncated, clock, last)
         hierarchy = carry_on(state.hierarchy._replace(subgoal=subgoal), state.obs, after.obs, last, setup.space)
         hierarchy = remember(hierarchy, state.obs, done, noise.hindsight, setup.space)
-        success = after.terminated if env.ends_on_success else done
-        hierarchy = draw_quiet(hierarchy, done, success, ready, noise.quiet, setup)
+        hierarchy = draw_quiet(hierarchy, done, after.terminated & env.ends_on_success, ready, noise.quiet, setup)
         env_state, obs = _restart(keys_reset, done, after, env, axes)
         total = state.episode_return + after.reward
         return RolloutState(env_state, obs, hierarchy, jnp.where(done, 0.0, total)), (step, total)

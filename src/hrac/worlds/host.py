@@ -159,7 +159,7 @@ class HostWorld:
         step = Trajectory(obs, subgoal, action, reward.astype(np.float32), self.obs, terminated, truncated, clock, last)
         hierarchy = carry_on(self.hierarchy._replace(subgoal=subgoal), obs, self.obs, last, self.setup.space)
         hierarchy = remember(hierarchy, obs, done, noise.hindsight, self.setup.space)
-        success = terminated if self.ends_on_success else done
+        success = getattr(self.env, "succeeded", after.terminated & self.ends_on_success).reshape(shape)
         self.hierarchy = draw_quiet(hierarchy, done, success, ready, noise.quiet, self.setup)
         total = self.total + reward
         self.total = np.where(done, 0.0, total)
