@@ -90,6 +90,8 @@ PLUS = {
 PLUS_GRIDS = {
     task: {"`hrac`": RESULTS / f"{task}-methods/hrac", "`hrac-plus`": RESULTS / "plus" / task} for task in ("maze", "key-chest")
 }
+CHOSEN = "slope8-d95-early-displacement-quiet-after"
+"""The run that `hrac-plus` was chosen by, on each grid world."""
 VARIANTS = {
     "ant-maze": {
         "1 update": RESULTS / "plus/ant-maze-1-update",
@@ -166,21 +168,25 @@ def _where(cell: statistics.Cell, steps: np.ndarray, kept: np.ndarray) -> float:
     return float(cell.values[:, np.isin(cell.steps, steps)][kept[:, both]].mean())
 
 
-def four_seeds() -> None:
-    """Rows of `grids` by seeds 100 to 103 alone, which all of them have."""
-    print("| task | settings | first mean return > 5.0 | below 5.0, 100,000 steps after a seed's first at 5.0 |")
-    print("|---|---|---|---|")
-    for task, runs in GRIDS.items():
-        for name, folder in runs.items():
+def falls_by_seed() -> None:
+    """Which seeds of `hrac-plus` fall later than `SETTLED` steps after their first evaluation at `SOLVED`, and until when."""
+    print("| task | run | seed | first at 5.0 | below 5.0, 100,000 steps later | the last at |\n|" + "---|" * 6)
+    for task, runs in PLUS_GRIDS.items():
+        for name, folder in {"reporting seeds": runs["`hrac-plus`"], "chosen by": CHOICES / f"{task}-{CHOSEN}"}.items():
             cell = cell_of(folder, "eval/return")
-            if 103 not in cell.seeds:
-                continue
-            values = cell.values[np.isin(cell.seeds, range(100, 104))]
-            above = cell.steps[values.mean(axis=0) > SOLVED]
-            firsts = statistics.steps_to(cell._replace(values=values), SOLVED)
-            later = cell.steps > firsts[:, None] + SETTLED
-            soon = f"{above[0]:,}" if len(above) else "never"
-            print(f"| {TITLES[task]} | {name} | {soon} | {(later & (values < SOLVED)).sum()} of {later.sum()} |")
+            for seed, values, first in zip(cell.seeds, cell.values, statistics.steps_to(cell, SOLVED), strict=True):
+                if len(low := cell.steps[(cell.steps > first + SETTLED) & (values < SOLVED)]):
+                    print(f"| {TITLES[task]} | {name} | {seed} | {first:,.0f} | {len(low)} | {low[-1]:,} |")
+
+
+def each_ant() -> None:
+    """How the evaluation of each seed of `hrac-plus` on Ant Maze went at 1,000,000 steps."""
+    names = ("eval/success", "eval/failed_stuck", "eval/failed_out_of_time", "eval/failed_fallen", "eval/window_displacement")
+    names += ("train/return", "adjacency/cells")
+    print("| settings | seed | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 2))
+    for label, folder in list(PLUS["ant-maze"].items())[1:]:
+        for seed, row in enumerate(zip(*(at(folder, name, 1_000_000) for name in names), strict=True)):
+            print(f"| {label} | {seed} | " + " | ".join(f"{value:,.2f}" for value in row) + " |")
 
 
 def far_subgoals() -> None:
@@ -271,11 +277,13 @@ if __name__ == "__main__":
     print()
     grids(GRIDS)
     print()
-    four_seeds()
+    falls_by_seed()
     print()
     far_subgoals()
     print()
     pulls()
+    print()
+    each_ant()
     for task, runs in (*POINTS.items(), *PLUS_POINTS.items()):
         print(f"\n{task}\n")
         points(runs)

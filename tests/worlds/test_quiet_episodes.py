@@ -96,6 +96,15 @@ def test_nothing_is_quiet_where_training_does_not_tell_success(name):
     assert not _without_noise(world, actors, steps)[0].any()
 
 
+def test_an_environment_may_tell_success_that_ends_no_episode():
+    world, actors = _world("host", 1.0, SILENT)
+    world.env.succeeded = np.array([True, False])  # two copies: the one always, the other never
+    steps = _collected(world, actors, True, range(4))
+    by_manager, _ = _without_noise(world, actors, steps)
+    for (span, copy), _ in _episodes(steps):
+        assert (by_manager[span, copy][steps.clock[span, copy] == 0] == (copy == 0 and span.start > 0)).all()
+
+
 @pytest.mark.parametrize("name", ["device", "host"])
 def test_nothing_is_quiet_before_learning_and_an_episode_that_began_then_stays_noisy(name):
     world, actors = _world(name, share=1.0)

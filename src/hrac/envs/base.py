@@ -145,7 +145,8 @@ class BatchEnvironment(Protocol):
 
     An environment whose agent can fall may also have `fallen`, a function from observations (..., obs) to whether the agent
     lies on its back (...), for NumPy and JAX alike. A task that knows its walls may have `in_wall`, a method from positions
-    (n, goal) to whether each is in one (n). One that shows a target may have `outcome`, an `Outcome`.
+    (n, goal) to whether each is in one (n). One that shows a target may have `outcome`, an `Outcome`. One whose episodes do not
+    end with success, but that knows it, may have `succeeded`: whether the last step of each copy was one (copies).
     """
 
     num_envs: int
