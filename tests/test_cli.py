@@ -106,6 +106,7 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["--tyro-print-completion"], "--tyro-print-completion must be followed by bash or zsh"),
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
+        (["bench", "maze", "--method", "magic"], "method: there is no 'magic'"),
         (["bench", "maze", "--env.sigma", "0.1"], "env.sigma: maze has no use for it"),
         (["bench", "maze", "--env-threads", "2"], "training.env_threads must be None on maze"),
     ],

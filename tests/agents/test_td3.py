@@ -53,6 +53,20 @@ def test_critic_loss_sums_both_squared_errors():
     np.testing.assert_allclose(loss, (1.0 - 2.0) ** 2 + (4.0 - 2.0) ** 2)
 
 
+def test_joined_critics_are_one_network_and_come_apart_as_they_were():
+    state = INIT(jax.random.key(3), 2, 1, CFG._replace(layer_norm=True, critic_weight_decay=0.1))
+    joined = td3.joined(state)
+    assert joined.critics.weights[0].shape == (2, 3, 32)
+    assert {leaf.shape[0] for leaf in jax.tree.leaves((joined.critics, joined.target_critics))} == {2}
+    jax.tree.map(np.testing.assert_array_equal, joined.actor, state.actor)
+    obs, action = jnp.array([0.3, -0.2]), jnp.array([0.5])
+    np.testing.assert_allclose(td3.values(joined.critics, obs, action), td3.values(state.critics, obs, action), rtol=1e-5)
+    jax.tree.map(np.testing.assert_array_equal, td3.first_of(joined.critics), state.critics[0])
+    back = td3.apart(joined)
+    assert jax.tree.structure(back) == jax.tree.structure(state)
+    jax.tree.map(np.testing.assert_array_equal, back, state)
+
+
 @pytest.mark.parametrize(
     ("with_value", "eta", "expected"),
     # The actor asks for 5 (sigmoid(0) of 0..10) from position 1, so it is 4 away: 3 beyond the hinge. Value 7 by critic 1.

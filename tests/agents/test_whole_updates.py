@@ -3,6 +3,8 @@
 Chance is given: the reference takes the numbers that the keys stand for.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +21,16 @@ from hrac.nets import MLP
 from hrac.spaces import Box
 
 UPDATES, BATCH, K = 3, 32, 4
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def compiled(request, monkeypatch):
+    """Compiles a function in the form that it has on such a device: on an accelerator critics are joined."""
+    monkeypatch.setattr(jax, "default_backend", lambda: request.param)
+    joinings, joined = [], td3.joined
+    monkeypatch.setattr(td3, "joined", lambda state: joinings.append(state) or joined(state))
+    yield lambda function: jax.jit(functools.partial(function), static_argnames="setup")  # traced anew for each device
+    assert bool(joinings) is (request.param == "gpu")
 
 
 # Networks: lists of arrays [w1, b1, w2, b2, ...].
@@ -197,7 +209,7 @@ def _transitions(seed, obs_dim, action_dim, scale):
     return Transition(normal(obs_dim), action, 3 * normal(), normal(obs_dim), rng.random((UPDATES, BATCH)) < 0.8)
 
 
-def test_a_rounds_updates_of_the_controller_are_the_references():
+def test_a_rounds_updates_of_the_controller_are_the_references(compiled):
     cfg = replace(
         tasks.config_for("ant-maze"),
         {
@@ -217,7 +229,7 @@ def test_a_rounds_updates_of_the_controller_are_the_references():
     settings = controller.settings(cfg.controller)
     assert settings == Settings((16, 16), 2e-3, 5e-3, 0.2, 0.95, 0.3, 0.0, True, 0.05, 0.5, 0.6, 0.01)
     batches, start, key = _transitions(0, 6, 3, 1.0), _state(1, 6, 3, settings), jax.random.key(7)
-    learned, metrics = jax.jit(controller.learn, static_argnames="setup")(key, start, batches, setup=setup)
+    learned, metrics = compiled(controller.learn)(key, start, batches, setup=setup)
 
     reference = Reference(start, settings, Range(box.low, box.high))
     keys = jax.random.split(key, UPDATES)
@@ -251,7 +263,7 @@ ABSOLUTE = {"manager.hinge": 0.8, "manager.value_every_gradient_steps": 2, "trai
     [("ant-maze", RELATIVE), ("ant-maze", RELATIVE | {"manager.correction_candidates": 1}), ("maze", ABSOLUTE)],
     ids=["relative subgoals", "one random candidate", "absolute subgoals"],
 )
-def test_a_rounds_updates_of_the_manager_are_the_references(task, changes):
+def test_a_rounds_updates_of_the_manager_are_the_references(task, changes, compiled):
     cfg = replace(
         tasks.config_for(task),
         changes
@@ -272,7 +284,7 @@ def test_a_rounds_updates_of_the_manager_are_the_references(task, changes):
     embedding = jax.tree.map(lambda leaf: 2.0 * leaf, MLP.init(jax.random.key(5), (2, 16, 4)))
     low = MLP.init(jax.random.key(6), (7, 16, 2))
     windows, start, key = _windows(), _state(2, 5, 2, settings), jax.random.key(8)
-    learned, metrics = jax.jit(manager.learn, static_argnames="setup")(key, start, low, embedding, windows, setup=setup)
+    learned, metrics = compiled(manager.learn)(key, start, low, embedding, windows, setup=setup)
 
     bounds = ((-2.0, -2.0), (2.0, 2.0)) if relative else ((-1.5, -2.0), (1.5, 2.0))
     far = too_far(_arrays(embedding), cfg.manager.hinge, relative)

@@ -63,5 +63,5 @@ def learn(
         return td3.update(key, controller, batch, actions, None, settings(cfg))
 
     keys = jax.random.split(key, len(experience.reward))
-    learned, metrics = jax.lax.scan(one_update, controller, (keys, experience))
+    learned, metrics = td3.with_fast_critics(lambda state: jax.lax.scan(one_update, state, (keys, experience)), controller)
     return learned, {f"controller/{name}": jnp.mean(numbers) for name, numbers in metrics.items()}

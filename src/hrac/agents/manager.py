@@ -128,14 +128,21 @@ def learn(
     every = min(every, len(batches.inside))
     whole = len(batches.inside) // every * every
     grouped = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, every, *leaf.shape[1:]), drawn)
-    manager, metrics = jax.lax.scan(group, manager, grouped)
-    metrics = jax.tree.map(jnp.ravel, metrics)
-    if whole < len(batches.inside):
+
+    def all_groups(manager: TD3State) -> tuple[TD3State, Metrics]:
+        manager, metrics = jax.lax.scan(group, manager, grouped)
+        metrics = jax.tree.map(jnp.ravel, metrics)
+        if whole == len(batches.inside):
+            return manager, metrics
         manager, last = group(manager, jax.tree.map(lambda leaf: leaf[whole:], drawn))
-        metrics = jax.tree.map(jnp.append, metrics, last)
+        return manager, jax.tree.map(jnp.append, metrics, last)
+
+    manager, metrics = td3.with_fast_critics(all_groups, manager)
     names = {"penalty": "too_far"}  # how far subgoals leave the k-step region
     numbers = {names.get(name, name): jnp.mean(numbers) for name, numbers in metrics.items()}
     if excess is not None:
-        of_value, of_excess = td3.slopes(manager.actor, manager.critics[0], batches.whole.obs[-1], setup.space, excess)
+        of_value, of_excess = td3.slopes(
+            manager.actor, td3.first_of(manager.critics), batches.whole.obs[-1], setup.space, excess
+        )
         numbers |= {"value_slope": of_value, "distance_slope": of_excess}
     return manager, {f"manager/{name}": number for name, number in numbers.items()}

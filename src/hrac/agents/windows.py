@@ -146,6 +146,7 @@ def with_targets(
     """
     targets, after = points[..., None, :], space.phi(steps.next_obs)
     reward, ended = outcome(after, targets)
+    ended = jax.lax.optimization_barrier(ended)  # where nothing ends, the compiler would take seconds to sum up the constant
     _, had_ended = outcome(after, space.shown_target(steps.obs))  # an end at the old target does not count
     over = jnp.cumsum((ended & inside).astype(jnp.int32), axis=-1)
     before = (over == 0) | ((over == 1) & ended)

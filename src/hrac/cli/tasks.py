@@ -70,6 +70,8 @@ class BenchOptions:
 
     task: tyro.conf.Positional[str]
     """A name from `hrac list`, gym:ID for an environment of Gymnasium, or module:name for one of your own."""
+    method: str = "hrac"
+    """A name from `hrac list`."""
     seeds: int = 1
     """Runs trained at once."""
     rounds: int = 20
@@ -106,5 +108,5 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
     given |= {f"env.{name}": value for name, value in dataclasses.asdict(options.env).items()}
     changes = {name: value for name, value in given.items() if value is not None}
     references.trust(options.task)
-    config = configs.replace(tasks.config_for(options.task), changes)
+    config = configs.replace(tasks.config_for(options.task, options.method), changes)
     return bench.training(tasks.resolve(config), options.rounds)
