@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from report import CHOICES, RESULTS, SOLVED, TITLES, at, cell_of, fallen, first_above, last_ten, percent, read, spread
+from report import CHOICES, RESULTS, SOLVED, TITLES, at, by_step, cell_of, fallen, first_above, last_ten, percent, read, spread
 
 from hrac.experiments import statistics
 
@@ -82,11 +82,13 @@ ANTS = {
 PLUS = {
     task: {
         "`hrac`": RESULTS / task,
-        "`hrac-plus` with 1 update": RESULTS / "plus" / f"{task}-1-update",
+        "eta 2, 1 update": RESULTS / "plus" / f"{task}-1-update",
+        "eta 2": RESULTS / "plus" / f"{task}-eta2",
         "`hrac-plus`": RESULTS / "plus" / task,
     }
     for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
+"""On Ant Maze the two with eta 2 have no hindsight."""
 PLUS_GRIDS = {
     task: {"`hrac`": RESULTS / f"{task}-methods/hrac", "`hrac-plus`": RESULTS / "plus" / task} for task in ("maze", "key-chest")
 }
@@ -115,7 +117,7 @@ VARIANTS = {
         "3 updates, eta 1": CHOICES / "ant-gather-plus-eta1-updates3",
     },
 }
-"""`hrac-plus`, which has eta 2 and 3 updates per window on these tasks, and one or two of its settings changed."""
+"""All without hindsight, and with eta 2 unless another is named."""
 POINTS = {
     "point-maze-sparse": {
         "plain, eta 20": CHOICES / "point-maze-sparse",
@@ -132,9 +134,14 @@ POINTS = {
     },
 }
 PLUS_POINTS = {
-    task: {"1 update": RESULTS / "plus" / f"{task}-1-update", "3 updates": RESULTS / "plus" / task}
+    task: {
+        "eta 2, 1 update": RESULTS / "plus" / f"{task}-1-update",
+        "eta 2": RESULTS / "plus" / f"{task}-eta2",
+        "`hrac-plus`": RESULTS / "plus" / task,
+    }
     for task in ("point-maze", "point-maze-sparse")
 }
+"""On Point Maze the two with eta 2 have no hindsight."""
 HOW = {
     "eval/fallen": ".0%",
     "eval/failed_stuck": ".0%",
@@ -225,18 +232,15 @@ def grids(tasks: Mapping[str, Mapping[str, Path]]) -> None:
 
 def points(runs: Mapping[str, Path]) -> None:
     """Success every 20,000 steps."""
-    shared = set.intersection(*({*read(folder, "eval/success").steps.tolist()} for folder in runs.values()))
-    print("| step |" + "".join(f" {name} |" for name in runs) + "\n|" + "---|" * (len(runs) + 1))
-    for step in sorted(step for step in shared if step % 20_000 == 0):
-        print(f"| {step:,} | " + " | ".join(percent(at(folder, "eval/success", step)) for folder in runs.values()) + " |")
+    by_step(runs, wanted=lambda step: step % 20_000 == 0)
 
 
 PULLED = {
     "Point Maze, plain, eta 20": CHOICES / "point-maze-pulls",
     "Point Maze Sparse, plain, eta 20": CHOICES / "point-maze-sparse-pulls",
-    "Ant Maze, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze-1-update",
-    "Ant Maze Sparse, `hrac-plus` with 1 update": RESULTS / "plus/ant-maze-sparse-1-update",
-    "Ant Gather, `hrac-plus` with 1 update": RESULTS / "plus/ant-gather-1-update",
+    "Ant Maze, eta 2, 1 update": RESULTS / "plus/ant-maze-1-update",
+    "Ant Maze Sparse, eta 2, 1 update": RESULTS / "plus/ant-maze-sparse-1-update",
+    "Ant Gather, eta 2, 1 update": RESULTS / "plus/ant-gather-1-update",
     "Maze, slope, eta 2, discount 0.95": CHOICES / "maze-slope2-d95",
     "Key-Chest, slope, eta 2, discount 0.95": CHOICES / "key-chest-slope2-d95",
 }
@@ -256,14 +260,10 @@ def pulls() -> None:
         )
 
 
-def ants(runs: Mapping[str, Path], metric: str) -> None:
+def ants(runs: Mapping[str, Path], metric: str, until: int = 1_000_000) -> None:
     """A score by step, then how the last evaluation of each run went."""
-    steps = sorted({step for folder in runs.values() for step in read(folder, metric).steps if step <= 1_000_000} - {50_000})
     show = percent if metric == "eval/success" else lambda row: f"{row.mean():.2f} ({', '.join(f'{v:.2f}' for v in row)})"
-    print("| step |" + "".join(f" {name} |" for name in runs) + "\n|" + "---|" * (len(runs) + 1))
-    for step in steps:
-        rows = (at(folder, metric, step) for folder in runs.values())
-        print(f"| {step:,} | " + " | ".join("" if row is None else show(row) for row in rows) + " |")
+    by_step(runs, metric, lambda step: step <= until and step != 50_000, show)
     print("\n| settings | step | " + " | ".join(HOW) + " |\n|" + "---|" * (len(HOW) + 2))
     for name, folder in list(runs.items())[1:]:
         last = int(read(folder, metric).steps[-1])
@@ -287,6 +287,7 @@ if __name__ == "__main__":
     for task, runs in (*POINTS.items(), *PLUS_POINTS.items()):
         print(f"\n{task}\n")
         points(runs)
-    for task, runs in (*PLUS.items(), *ANTS.items(), *VARIANTS.items()):
-        print(f"\n{task}\n")
-        ants(runs, "eval/return" if task == "ant-gather" else "eval/success")
+    for tables, until in ((PLUS, 2_000_000), (ANTS, 1_000_000), (VARIANTS, 1_000_000)):
+        for task, runs in tables.items():
+            print(f"\n{task}\n")
+            ants(runs, "eval/return" if task == "ant-gather" else "eval/success", until)

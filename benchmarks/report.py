@@ -1,6 +1,6 @@
 """The tables and figures of this folder's README, from the run folders beside this file: `python benchmarks/report.py`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -229,6 +229,20 @@ def at(folder: Path, metric: str, step: int) -> np.ndarray | None:
     """A metric of all seeds at a step; none if the run does not have it."""
     cell = cell_of(folder, metric)
     return None if cell is None or step not in cell.steps else cell.values[:, cell.steps == step][:, 0]
+
+
+def by_step(
+    runs: Mapping[str, Path],
+    metric: str = "eval/success",
+    wanted: Callable[[int], bool] = bool,
+    show: Callable[[np.ndarray], str] = percent,
+) -> None:
+    """A column per run, a row for each step that is wanted and that one of them has."""
+    steps = sorted({step for folder in runs.values() for step in read(folder, metric).steps.tolist() if wanted(step)})
+    print("| step |" + "".join(f" {name} |" for name in runs) + "\n|" + "---|" * (len(runs) + 1))
+    for step in steps:
+        rows = (at(folder, metric, step) for folder in runs.values())
+        print(f"| {step:,} | " + " | ".join("" if row is None else show(row) for row in rows) + " |")
 
 
 def spread(row: np.ndarray | None, form: str) -> str:

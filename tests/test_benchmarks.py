@@ -93,3 +93,17 @@ def test_what_the_manager_of_frozen_lake_does_is_told(capsys, monkeypatch):
     assert lines[0].startswith("step 400, seed 100: success ")
     assert re.fullmatch(r"    at \(0, 0\): \([\d.]+, [\d.]+\), value -?[\d.]+; most valued: \(\d, \d\), -?[\d.]+", lines[1])
     assert [line.split(",")[0] for line in lines if line.startswith("step")] == ["step 400", "step 480"]
+
+
+def test_the_slow_point_goes_as_far_in_a_window_as_an_ant_and_its_runs_are_told(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    script = _script("slow_point")
+    points = script.make({}).batch(1)
+    starts = points.reset(seeds=[0])
+    for _ in range(10):
+        obs = points.step([[1.0, 0.0]]).obs
+    assert 0.7 < obs[0, 0] - starts[0, 0] < 1.0  # from rest; 1.0 at full speed
+    script.table()
+    header, _, *rows = capsys.readouterr().out.splitlines()
+    assert header.split(" | ")[1:] == [*list(script.RUNS)[:-1], f"{list(script.RUNS)[-1]} |"]
+    assert rows[-1].startswith("| 300,200 | 100% | ")

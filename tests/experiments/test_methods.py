@@ -62,7 +62,8 @@ def test_a_method_is_the_settings_in_which_it_differs(task):
     for name, method in METHODS.items():
         config = tasks.config_for(task, name)
         changed = set(differences(hrac_settings, config)) - {"method"}
-        assert changed <= set(method.settings_for(config.controller.learner, tasks.find(task).can_fall))
+        row = tasks.find(task)
+        assert changed <= set(method.settings_for(config.controller.learner, row.can_fall, row.sees_target))
         assert bool(changed) is (name != "hrac")
 
 
@@ -72,13 +73,28 @@ def test_a_task_says_whether_its_agent_can_fall(name):
     assert task.can_fall is (fallen_of(task.make({})) is not None)
 
 
+@pytest.mark.parametrize("name", sorted(tasks.BUILT_IN_NAMES))
+def test_a_task_says_whether_its_agent_sees_a_target_that_hindsight_can_replace(name):
+    config = replace(tasks.config_for(name), {"manager.hindsight": 0.5})
+    if tasks.find(name).sees_target:
+        tasks.make_env(config)
+    else:
+        with pytest.raises(ConfigError, match=r"manager\.hindsight must be 0"):
+            tasks.make_env(config)
+
+
+def test_hrac_plus_has_hindsight_where_a_target_is_seen():
+    shares = [tasks.config_for(name, "hrac-plus").manager.hindsight for name in ("ant-maze", "ant-maze-sparse", "ant-medium")]
+    assert shares == [0.5, 0.0, 0.8]
+
+
 def test_only_an_agent_that_can_fall_uses_less_of_its_torque():
     plus = {name: tasks.config_for(name, "hrac-plus") for name in ("ant-gather", "point-maze", "maze")}
     assert plus["ant-gather"].controller.action_share == pytest.approx(20 / 30)
     assert plus["point-maze"].controller.action_share == 1
     assert {config.manager.value_scale for config in plus.values()} == {"slope"}
     assert [config.manager.discount for config in plus.values()] == [0.99, 0.99, 0.95]
-    assert [config.manager.eta for config in plus.values()] == [2.0, 2.0, 8.0]
+    assert [config.manager.eta for config in plus.values()] == [1.0, 1.0, 8.0]
     assert [config.training.quiet_share for config in plus.values()] == [0.0, 0.0, 0.5]
     assert [config.controller.subgoals_shown_as for config in plus.values()] == ["given", "given", "displacement"]
 
@@ -89,6 +105,13 @@ def test_hrac_plus_raises_nothing_that_a_task_has_lower(monkeypatch):
     assert tasks.config_for("mine", "hrac-plus").manager.discount == 0.9
     monkeypatch.setitem(tasks.TASKS, "far", dataclasses.replace(tasks.find("maze"), name="far", settings={}))
     assert tasks.config_for("far", "hrac-plus").manager.discount == 0.95
+
+
+def test_hrac_plus_raises_nothing_that_is_lower_by_default(monkeypatch):
+    row = tasks.find("point-maze")
+    own = {name: value for name, value in row.settings.items() if name != "manager.critic_weight_decay"}
+    monkeypatch.setitem(tasks.TASKS, "mine", dataclasses.replace(row, name="mine", settings=own))
+    assert tasks.config_for("mine", "hrac-plus").manager.critic_weight_decay == 0.0
 
 
 def test_hrac_plus_lowers_no_updates_of_a_task(monkeypatch):

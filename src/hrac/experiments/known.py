@@ -57,14 +57,14 @@ rest. The off-policy correction would take most of the time of so many updates."
 
 KNOWN: dict[str, dict[str, Any]] = {
     "PointMaze_Medium-v3": {
-        "summary": "a point in a maze of 26 free blocks, random starts and goals, sparse reward; for hrac-plus",
+        "summary": "a point in a maze of 26 free blocks, random starts and goals, sparse reward; for hrac-plus with eta 2",
         "cell": (0.25, 0.25),
         "settings": LONG_WAYS,
     },
     "FetchReach-v4": {"summary": "a robot's arm that moves its gripper to a point, sparse reward"} | FETCH_REACH,
     "FetchReachDense-v4": {"summary": "the same, and the reward is minus the distance"} | FETCH_REACH,
     "Reacher-v5": {
-        "summary": "a planar arm that reaches for a target; goal space is the place of its end; for hrac-plus",
+        "summary": "a planar arm that reaches for a target; goal space is the place of its end; for hrac-plus with eta 2",
         "goal": fingertip,
         "goal_low": (-0.22, -0.22),
         "goal_high": (0.22, 0.22),

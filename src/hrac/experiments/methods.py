@@ -6,12 +6,24 @@ from typing import Any, NamedTuple
 from hrac.config import ConfigError
 
 
-class AtMost(float):
+class AtMost(NamedTuple):
     """A setting that is lowered to this. A task whose own value is lower keeps it."""
 
+    bound: float
 
-class AtLeast(int):
+    def of(self, own: float) -> float:
+        """The value on a task with this one of its own."""
+        return min(self.bound, own)
+
+
+class AtLeast(NamedTuple):
     """A setting that is raised to this. A task whose own value is higher keeps it."""
+
+    bound: float
+
+    def of(self, own: float) -> float:
+        """The value on a task with this one of its own."""
+        return max(self.bound, own)
 
 
 class Method(NamedTuple):
@@ -24,10 +36,18 @@ class Method(NamedTuple):
     """Further ones, by the controller's learner: discrete actions have "a2c", continuous ones "td3"."""
     where_it_can_fall: Mapping[str, Any] = {}
     """Further ones, on tasks whose agent can fall on its back: ants."""
+    where_it_sees_a_target: Mapping[str, Any] = {}
+    """Further ones, on tasks whose agent sees a target: mazes that show it."""
 
-    def settings_for(self, learner: str, can_fall: bool = False) -> dict[str, Any]:
-        """All settings in which the method differs, on tasks whose controller has this learner and whose agent can fall."""
-        return {**self.settings, **self.by_learner.get(learner, {}), **(self.where_it_can_fall if can_fall else {})}
+    def settings_for(self, learner: str, can_fall: bool = False, sees_target: bool = False) -> dict[str, Any]:
+        """All settings in which the method differs, on tasks whose controller has this learner and whose agent can fall, or
+        sees a target."""
+        return {
+            **self.settings,
+            **self.by_learner.get(learner, {}),
+            **(self.where_it_can_fall if can_fall else {}),
+            **(self.where_it_sees_a_target if sees_target else {}),
+        }
 
 
 HIRO = {
@@ -54,8 +74,8 @@ METHODS = {
     "hrac-plus": Method(
         "HRAC with value and adjacency on one scale; with discrete actions a shorter horizon, an earlier start, subgoals shown "
         "as displacements, and quiet episodes after a success; with continuous ones less weight decay and three updates of the "
-        "manager per window; ants with less torque (ours)",
-        {"manager.value_scale": "slope", "manager.eta": 2.0},
+        "manager per window; hindsight for the manager where it sees a target; ants with less torque (ours)",
+        {"manager.value_scale": "slope", "manager.eta": 1.0},
         {
             "a2c": {
                 "manager.eta": 8.0,
@@ -67,6 +87,7 @@ METHODS = {
             "td3": {"manager.critic_weight_decay": AtMost(1e-5), "manager.updates_per_window": AtLeast(3)},
         },
         where_it_can_fall={"controller.action_share": AtMost(2 / 3)},
+        where_it_sees_a_target={"manager.hindsight": AtLeast(0.5)},
     ),
     "hiro": Method("directional subgoals with off-policy correction, without adjacency", HIRO),
     "hiro-b": Method(

@@ -24,6 +24,8 @@ class Task:
     """Completes the fields of `EnvConfig` that are set by values that are measured. None: nothing is measured."""
     can_fall: bool = False
     """Whether the agent can fall on its back: ants."""
+    sees_target: bool = False
+    """Whether the agent sees the target of an episode, and what other targets would pay is known: mazes that show it."""
 
     def __repr__(self) -> str:
         return f"Task({self.name}: {self.summary})"

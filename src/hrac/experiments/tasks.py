@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import operator
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -59,6 +60,7 @@ def _mazes() -> Iterator[Task]:
                 fields,
                 settings | {"manager.reward_scale": 0.1 if row.dense else 1.0} | row.settings,
                 can_fall=agent == "ant",
+                sees_target=True,
             )
 
 
@@ -94,6 +96,7 @@ BUILT_IN = (
         lambda changes: point.PointMaze(**changes),
         ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
+        sees_target=True,
     ),
     Task(
         "point-maze-jax",
@@ -101,6 +104,7 @@ BUILT_IN = (
         lambda changes: point.PointMaze(**changes).on_device(),
         ("layout", "block_size", "success_radius", "time_limit"),
         POINT_MAZE,
+        sees_target=True,
     ),
     Task(
         "point-maze-sparse",
@@ -116,6 +120,7 @@ BUILT_IN = (
         ("layout", "block_size", "success_radius", "time_limit", "sigma"),
         TWO_TD3 | {"manager.reward_scale": 0.1},
         can_fall=True,
+        sees_target=True,
     ),
     Task(
         "ant-maze-sparse",
@@ -284,11 +289,9 @@ def config_for(task: str, method: str = "hrac") -> Config:
     """The settings of a method on a task; raises `ConfigError`."""
     row = find(task)
     learner = row.settings.get("controller.learner", Config().controller.learner)
-    differences = methods.find(method).settings_for(learner, row.can_fall)
+    differences = methods.find(method).settings_for(learner, row.can_fall, row.sees_target)
+    plain = replace(Config(), {"task": task, "method": method} | row.settings)
     for name, value in differences.items():
-        own = row.settings.get(name, value)
-        if isinstance(value, methods.AtMost):
-            differences[name] = min(value, own)
-        elif isinstance(value, methods.AtLeast):
-            differences[name] = max(value, own)
-    return replace(Config(), {"task": task, "method": method} | row.settings | differences)
+        if isinstance(value, methods.AtMost | methods.AtLeast):
+            differences[name] = value.of(operator.attrgetter(name)(plain))
+    return replace(plain, differences)
