@@ -116,6 +116,17 @@ def test_the_figure_of_stochastic_ants_has_hiro_with_the_most_noise_only():
     assert noise == {"hrac": {0.01, 0.05, 0.1}, "hiro": {0.1}}
 
 
+def test_hrac_plus_is_trained_whole_and_less_each_of_its_parts():
+    whole, paper = (tasks.config_for("ant-maze", method) for method in ("hrac-plus", "hrac"))
+    changed = {
+        cell.name: set(config.differences(whole, cell.config)) - {"seeds"}
+        for cell in run.plan("plus-ablations", tasks=["ant-maze"])
+    }
+    assert changed.pop("ant-maze-hrac-plus") == set()
+    assert all(changed.values())
+    assert set.union(*changed.values()) == set(config.differences(whole, paper)) - {"method"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -50,10 +50,19 @@ class Cell(NamedTuple):
 
 
 GRIDS = ("maze", "key-chest")
-ANTS = ("ant-gather", "ant-maze", "ant-maze-sparse")
+MAZES = ("ant-maze", "ant-maze-sparse")
+ANTS = ("ant-gather", *MAZES)
 COMPARED = ("hrac", "hiro", "hrl-her", "vanilla", "flat")
 ABLATED = ("hrac", "hrac-o", "no-adj", "neg-reward")
 SIGMAS = (0.01, 0.05, 0.1)
+PARTS: tuple[Mapping[str, tuple[Any, ...]], ...] = (
+    {"manager.eta": (2.0,)},
+    {"manager.updates_per_window": (1,)},
+    {"manager.critic_weight_decay": (1e-4,)},
+    {"manager.value_scale": ("plain",), "manager.eta": (20.0,)},
+    {"controller.action_share": (1.0,)},
+)
+"""Parts of `hrac-plus` on both: each set back, the first to its earlier value, the others to that of `hrac`."""
 
 EXPERIMENTS = {
     "grid-methods": Experiment(
@@ -73,6 +82,13 @@ EXPERIMENTS = {
     "stochastic-ants": Experiment(
         "Figure 10: HRAC on ants with noise of 0.01, 0.05 and 0.1, HIRO with the most",
         (Product(ANTS, vary={"env.sigma": SIGMAS}), Product(ANTS, ("hiro",), {"env.sigma": SIGMAS[-1:]})),
+    ),
+    "plus-ablations": Experiment(
+        "HRAC-plus on the mazes of ants, whole and less each of its parts (no figure of the paper)",
+        (
+            *(Product(MAZES, ("hrac-plus",), part) for part in ({}, *PARTS)),
+            Product(("ant-maze",), ("hrac-plus",), {"manager.hindsight": (0.0,)}),
+        ),
     ),
 }
 """By name. The numbers of figures are the paper's."""
