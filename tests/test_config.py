@@ -303,7 +303,7 @@ def test_key_chest_has_the_papers_own_buffer_and_noise():
         ("maze", "controller.batch_size"),
         ("maze", "controller.updates_per_env_step"),
         ("maze", "controller.noise_sigma"),
-        ("maze", "controller.output_penalty"),
+        ("maze", "controller.action_share"),
         ("ant-maze", "controller.entropy_weight"),
     ],
 )

@@ -15,12 +15,20 @@ from hrac.folder.reading import read_config
 from test_hostile import TINY
 
 CHOICES = Path(__file__).parents[1] / "benchmarks" / "choices"
-ON = {"adjacency.unexplored": 0.3, "manager.scale_env_steps": 500_000, "controller.fallen_penalty": 2.0}
+ON = {
+    "adjacency.unexplored": 0.3,
+    "manager.scale_env_steps": 500_000,
+    "controller.fallen_penalty": 2.0,
+    "controller.output_penalty": 0.001,
+    "controller.critic_layer_norm": True,
+}
 """What benchmarks were run with."""
 MADE_WITH = {
     "ant-maze-sparse-action-share-unexplored": "adjacency.unexplored",
     "ant-maze-mean2-action-share-scaled": "manager.scale_env_steps",
     "ant-maze-fall-aware": "controller.fallen_penalty",
+    "ant-maze-fall-aware-output-penalty": "controller.output_penalty",
+    "ant-maze-sparse-slope2-action-share-controller": "controller.critic_layer_norm",
 }
 
 

@@ -48,7 +48,7 @@ class Config:
     adjacency: AdjacencyConfig = Field(default_factory=AdjacencyConfig)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
 
-    removed: tuple[tuple[str, int | float], ...] = ()
+    removed: tuple[tuple[str, bool | int | float], ...] = ()
     """Settings of `REMOVED` that a stored run was made with. Such a run can be looked at, but not repeated."""
 
     def __post_init__(self) -> None:
@@ -230,7 +230,13 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_
 """How files of older versions are read: the first entry turns version 1 into version 2, and so on. A field that is renamed or
 changes its meaning needs one, otherwise saved runs and policies cannot be loaded. One that is removed is in `REMOVED`."""
 
-REMOVED: dict[str, int | float] = {"adjacency.unexplored": 0.0, "manager.scale_env_steps": 0, "controller.fallen_penalty": 0.0}
+REMOVED: dict[str, bool | int | float] = {
+    "adjacency.unexplored": 0.0,
+    "manager.scale_env_steps": 0,
+    "controller.fallen_penalty": 0.0,
+    "controller.output_penalty": 0.0,
+    "controller.critic_layer_norm": False,
+}
 """Settings of earlier versions that did not help (docs/departures.md), with the values at which they did nothing."""
 
 

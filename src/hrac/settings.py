@@ -232,16 +232,9 @@ class TD3(ControllerSettings):
     reward_scale: Positive = 1.0
     """Multiplies the intrinsic reward, in the critics' targets only (paper: 1)."""
 
-    critic_layer_norm: bool = False
-    """Whether the critics have layer norms before each ReLU (ours)."""
-
     action_share: Annotated[float, Field(ge=0.01, le=1)] = 1.0
     """The share of the environment's range of actions, around its middle, that is used (ours; paper: 1). With 0.5 torques that
     may be from -30 to 30 are from -15 to 15."""
-
-    output_penalty: NonNegative = 0.0
-    """Weight of the squared output of the actor before tanh, in the actor's loss (ours). It keeps actions away from the limits,
-    where tanh has almost no gradient. 0: none (paper)."""
 
     hindsight: Fraction = 0.0
     """Share of the steps in a minibatch whose subgoal is replaced by a point that was reached in the next k steps of the

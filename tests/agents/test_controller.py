@@ -19,15 +19,12 @@ def test_the_controller_has_the_settings_of_the_configuration():
         ANTS,
         {
             "controller.reward_scale": 0.2,
-            "controller.output_penalty": 1e-3,
             "controller.critic_weight_decay": 3e-4,
             "controller.target_noise_sigma": 0.5,
             "controller.target_noise_clip": 0.7,
         },
     )
-    assert controller.settings(cfg.controller) == Settings(
-        (300, 300), 1e-4, 1e-3, 0.005, 0.95, 0.2, 0.0, True, 3e-4, 0.5, 0.7, 1e-3
-    )
+    assert controller.settings(cfg.controller) == Settings((300, 300), 1e-4, 1e-3, 0.005, 0.95, 0.2, 0.0, True, 3e-4, 0.5, 0.7)
 
 
 def test_the_learner_of_the_configuration_is_what_is_made():

@@ -221,13 +221,12 @@ def test_a_rounds_updates_of_the_controller_are_the_references(compiled):
             "controller.target_noise_clip": 0.6,
             "controller.critic_weight_decay": 0.05,
             "controller.reward_scale": 0.3,
-            "controller.output_penalty": 0.01,
         },
     )
     box = Box((-2.0, -1.0, 0.0), (2.0, 1.0, 1.5))
     setup = Setup(SubgoalSpace(True, (0.0, 0.0), (1.0, 1.0), reach=1.0), box, 4, cfg)
     settings = controller.settings(cfg.controller)
-    assert settings == Settings((16, 16), 2e-3, 5e-3, 0.2, 0.95, 0.3, 0.0, True, 0.05, 0.5, 0.6, 0.01)
+    assert settings == Settings((16, 16), 2e-3, 5e-3, 0.2, 0.95, 0.3, 0.0, True, 0.05, 0.5, 0.6)
     batches, start, key = _transitions(0, 6, 3, 1.0), _state(1, 6, 3, settings), jax.random.key(7)
     learned, metrics = compiled(controller.learn)(key, start, batches, setup=setup)
 
@@ -251,6 +250,7 @@ RELATIVE = {
     "manager.critic_weight_decay": 0.05,
     "manager.target_noise_sigma": 0.5,
     "manager.target_noise_clip": 0.6,
+    "manager.output_penalty": 0.01,
     "manager.correction_candidates": 3,
     "manager.value_every_gradient_steps": 1,
 }

@@ -17,7 +17,6 @@ OURS = {
     "manager__hindsight": 0.5,
     "manager__updates_per_window": 2,
     "manager__way_pull": 0.5,
-    "controller__critic_layer_norm": True,
     "controller__action_share": 0.5,
     "training__quiet_share": 0.5,
 }
@@ -42,7 +41,7 @@ def test_each_of_ours_arrives_where_it_belongs():
     )
     setup = make_setup(tasks.make_env(config), config)
     agent = jax.eval_shape(lambda: agents.init(jax.random.key(0), setup))
-    assert [len(level.critics[0].gains) for level in (agent.manager, agent.controller)] == [2, 2]
+    assert [len(level.critics[0].gains) for level in (agent.manager, agent.controller)] == [2, 0]
     assert setup.actions.share == 0.5
     assert setup.has_quiet_episodes
     assert manager.settings(config).value_scale == "mean"

@@ -40,8 +40,6 @@ def settings(level: TD3) -> Settings:
         critic_weight_decay=level.critic_weight_decay,
         target_noise_sigma=level.target_noise_sigma,
         target_noise_clip=level.target_noise_clip,
-        output_penalty=level.output_penalty,
-        layer_norm=level.critic_layer_norm,
     )
 
 
