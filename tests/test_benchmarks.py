@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import hrac
 from hrac.agents import td3
 from hrac.config import replace
 from hrac.experiments import tasks
@@ -107,3 +108,14 @@ def test_the_slow_point_goes_as_far_in_a_window_as_an_ant_and_its_runs_are_told(
     header, _, *rows = capsys.readouterr().out.splitlines()
     assert header.split(" | ")[1:] == [*list(script.RUNS)[:-1], f"{list(script.RUNS)[-1]} |"]
     assert rows[-1].startswith("| 300,200 | 100% | ")
+
+
+def test_ants_with_no_torque_stay_and_with_all_of_it_walk_as_in_an_evaluation(capsys):
+    script = _script("less_torque")
+    player = hrac.load("ant-maze-sparse").player
+    sums = player.evaluate(2, script.RANDOM_SEED)
+    assert script.means(player, 30.0, 2) == {name: total.sum() / weight.sum() for name, (total, weight) in sums.items()}
+    script.table(("ant-maze-sparse",), (1e-6,), 2)
+    _, _, row = capsys.readouterr().out.splitlines()
+    assert row.startswith("| ant-maze-sparse | 1e-06 | 0.0% | ")
+    assert float(row.split("|")[-2]) < 0.05
