@@ -8,6 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
@@ -161,7 +162,8 @@ def _level(axis: Axes, level: Level) -> None:
     axis.set_ylim(low, max(high, level.value + 0.09 * (high - low)))
     axis.axhline(level.value, color="grey", linewidth=0.9, linestyle=(0, (6, 3)))
     words: Any = {"textcoords": "offset points", "xycoords": ("axes fraction", "data"), "ha": "right", "fontsize": "x-small"}
-    axis.annotate(level.meaning, (1.0, level.value), (0, 1.5), color=GREY, **words)
+    halo = withStroke(linewidth=2.0, foreground="white")  # curves may run through the words
+    axis.annotate(level.meaning, (1.0, level.value), (0, 1.5), color=GREY, zorder=4, path_effects=[halo], **words)
 
 
 def _draw(axis: Axes, curve: Curve, style: Style, smooth: int, seeds: bool) -> None:
