@@ -5,7 +5,7 @@
     actor:  -Q_1(s, pi(s)) + w max(excess, 0) + v z^2       the manager's excess is that of the adjacency loss (Eq. 12, 13)
 
 z is the actor's output before it is squashed into an action; the paper has no such term (v = 0). The first term may be brought
-to the scale of the second, and the critics may have layer norms (not in the paper).
+to the scale of the second, and critics may have layer norms (not in the paper). Only the manager has settings for these.
 
 Both critics, the actor and all slow copies are updated at every call. Levels and tasks differ in `Settings` only.
 

@@ -30,7 +30,7 @@ USAGE = """usage: hrac COMMAND [options]
   report RUN... one HTML page: curves, subgoals, failures, and episodes to play
   curves RUN... draw learning curves, one per folder
   figure NAME   make a figure of the paper again: PDF, SVG and PNG
-  sweep NAME    train an experiment of the paper, or tasks x methods x settings
+  sweep NAME    train an experiment by name, or tasks x methods x settings
   pairs         compare adjacency learning with direct pair sampling, as the paper does
   check TASK    look at a task, for example an environment of your own: gym:ID or module:name
   list          the tasks, the methods, the experiments

@@ -14,7 +14,7 @@ Texts = tuple[str, ...]
 
 @dataclasses.dataclass(frozen=True)
 class SweepOptions:
-    """Train an experiment of the paper, or all combinations of tasks, methods and settings. Finished cells are skipped, others
+    """Train an experiment by name, or all combinations of tasks, methods and settings. Finished cells are skipped, others
     go on from their checkpoints: to continue a sweep, run it again. Without a name, the experiments are listed."""
 
     name: tyro.conf.Positional[str | None] = None

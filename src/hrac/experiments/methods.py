@@ -37,7 +37,7 @@ class Method(NamedTuple):
     where_it_can_fall: Mapping[str, Any] = {}
     """Further ones, on tasks whose agent can fall on its back: ants."""
     where_it_sees_a_target: Mapping[str, Any] = {}
-    """Further ones, on tasks whose agent sees a target: mazes that show it."""
+    """Further ones, on tasks that say that their agent sees its target: mazes of the package."""
 
     def settings_for(self, learner: str, can_fall: bool = False, sees_target: bool = False) -> dict[str, Any]:
         """All settings in which the method differs, on tasks whose controller has this learner and whose agent can fall, or
@@ -74,7 +74,7 @@ METHODS = {
     "hrac-plus": Method(
         "HRAC with value and adjacency on one scale; with discrete actions a shorter horizon, an earlier start, subgoals shown "
         "as displacements, and quiet episodes after a success; with continuous ones less weight decay and three updates of the "
-        "manager per window; hindsight for the manager where it sees a target; ants with less torque (ours)",
+        "manager per window; hindsight for the manager in mazes that show their target; ants with less torque (ours)",
         {"manager.value_scale": "slope", "manager.eta": 1.0},
         {
             "a2c": {

@@ -1,4 +1,4 @@
-"""Sweeps: lists of trainings, by name (the paper's figures) or as a product of tasks, methods and settings."""
+"""Sweeps: lists of trainings, by name (the paper's figures among them) or as a product of tasks, methods and settings."""
 
 import hashlib
 import itertools
@@ -62,7 +62,7 @@ PARTS: tuple[Mapping[str, tuple[Any, ...]], ...] = (
     {"manager.value_scale": ("plain",), "manager.eta": (20.0,)},
     {"controller.action_share": (1.0,)},
 )
-"""Parts of `hrac-plus` on both: each set back, the first to its earlier value, the others to that of `hrac`."""
+"""Parts of `hrac-plus` on both of `MAZES`: each set back, the first to its earlier value, the others to that of `hrac`."""
 
 EXPERIMENTS = {
     "grid-methods": Experiment(

@@ -25,7 +25,8 @@ class Task:
     can_fall: bool = False
     """Whether the agent can fall on its back: ants."""
     sees_target: bool = False
-    """Whether the agent sees the target of an episode, and what other targets would pay is known: mazes that show it."""
+    """Whether the agent sees the target of an episode, and what other targets would pay is known: mazes of the package that
+    show it. Goal environments set `manager.hindsight` themselves."""
 
     def __repr__(self) -> str:
         return f"Task({self.name}: {self.summary})"
