@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from report import CHOICES, by_step
+from report import CHOICES, by_step, percent, read
 
 import hrac
 from hrac.envs.base import HostTask
@@ -46,29 +46,43 @@ TASK = Task(
         "training.eval_every_env_steps": 25_000,
         "training.eval_episodes": 30,
     },
+    sees_target=True,
 )
-RUNS: dict[str, dict[str, float]] = {
-    "eta-2": {"manager__eta": 2.0},
+RUNS: dict[str, dict[str, Any]] = {
+    "eta-2": {"manager__eta": 2.0, "manager__hindsight": 0.0},
     "eta-2-hindsight": {"manager__eta": 2.0, "manager__hindsight": 0.5},
-    "eta-2-pull": {"manager__eta": 2.0, "manager__way_pull": 2.0},
+    "eta-2-pull": {"manager__eta": 2.0, "manager__hindsight": 0.0, "manager__way_pull": 2.0},
     "eta-2-hindsight-pull": {"manager__eta": 2.0, "manager__hindsight": 0.5, "manager__way_pull": 2.0},
     "eta-1-hindsight": {"manager__eta": 1.0, "manager__hindsight": 0.5},
 }
-"""Settings beside those of `hrac-plus`."""
+"""Settings beside those of `hrac-plus`, which has the last ones itself."""
+PARTS: dict[str, dict[str, Any]] = {
+    "no-hindsight": {"manager__hindsight": 0.0},
+    "1-update": {"manager__updates_per_window": 1},
+    "more-decay": {"manager__critic_weight_decay": 1e-4},
+    "plain-values": {"manager__value_scale": "plain", "manager__eta": 20.0},
+}
+"""`hrac-plus` with one of its parts as `hrac` has it."""
 
 
 def table() -> None:
-    """Success of all runs, at each evaluation."""
+    """Success of all runs, at each evaluation; then of `hrac-plus` and the runs that have all but one of its parts."""
     by_step({name: CHOICES / f"slow-point-{name}" for name in RUNS})
+    print()
+    whole = {"`hrac-plus`": "eta-1-hindsight", "eta-2": "eta-2-hindsight"}
+    folders = {title: CHOICES / f"slow-point-{name}" for title, name in (whole | {name: name for name in PARTS}).items()}
+    by_step(folders)
+    means = (percent(read(folder, "eval/success").values.mean(axis=1)) for folder in folders.values())
+    print("| mean of all | " + " | ".join(means) + " |")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", choices=RUNS)
+    parser.add_argument("name", nargs="?", choices=RUNS | PARTS)
     parser.add_argument("--out", type=Path, help="folder for the results")
     options = parser.parse_args()
     if options.name is None:
         table()
     else:
         out = options.out or Path("runs") / f"slow-point-{options.name}"
-        hrac.train(TASK, "hrac-plus", seeds=SEEDS, steps=STEPS, out=out, **RUNS[options.name])
+        hrac.train(TASK, "hrac-plus", seeds=SEEDS, steps=STEPS, out=out, **(RUNS | PARTS)[options.name])

@@ -105,9 +105,12 @@ def test_the_slow_point_goes_as_far_in_a_window_as_an_ant_and_its_runs_are_told(
         obs = points.step([[1.0, 0.0]]).obs
     assert 0.7 < obs[0, 0] - starts[0, 0] < 1.0  # from rest; 1.0 at full speed
     script.table()
-    header, _, *rows = capsys.readouterr().out.splitlines()
-    assert header.split(" | ")[1:] == [*list(script.RUNS)[:-1], f"{list(script.RUNS)[-1]} |"]
-    assert rows[-1].startswith("| 300,200 | 100% | ")
+    runs, parts = (table.splitlines() for table in capsys.readouterr().out.split("\n\n"))
+    assert runs[0].split(" | ")[1:] == [*list(script.RUNS)[:-1], f"{list(script.RUNS)[-1]} |"]
+    assert runs[-1].startswith("| 300,200 | 100% | ")
+    assert parts[0].startswith("| step | `hrac-plus` | eta-2 | no-hindsight | ")
+    assert [row.split("|")[2] for row in parts[2:-1]] == [row.split("|")[-2] for row in runs[2:]]  # the same run
+    assert parts[-1].startswith("| mean of all | 78% (")
 
 
 def test_ants_with_no_torque_stay_and_with_all_of_it_walk_as_in_an_evaluation(capsys):
