@@ -1,5 +1,7 @@
 """The manager: TD3 over windows of k steps, with the adjacency loss on subgoals (Eq. 12, 13) and off-policy correction."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -82,6 +84,34 @@ def non_adjacent_costs(embedding: Embedding | None, windows: Transition, setup: 
 
 Drawn = tuple[Array, Window]
 """Random keys and minibatches."""
+Update = Callable[[TD3State, Drawn, bool], tuple[TD3State, Metrics]]
+"""One gradient step, with or without the actor's value term."""
+
+
+def _all_updates(update: Update, manager: TD3State, drawn: Drawn, every: int) -> tuple[TD3State, Metrics]:
+    """One update per key and minibatch, in groups of `every`: the first of a group with the value term, the others without.
+
+    A `cond` in each update would be slower.
+    """
+
+    def group(manager: TD3State, drawn: Drawn) -> tuple[TD3State, Metrics]:
+        first, others = jax.tree.map(lambda leaf: leaf[0], drawn), jax.tree.map(lambda leaf: leaf[1:], drawn)
+        manager, once = update(manager, first, True)
+        if len(drawn[0]) == 1:
+            return manager, jax.tree.map(lambda number: number[None], once)
+        manager, metrics = jax.lax.scan(lambda state, each: update(state, each, False), manager, others)
+        return manager, jax.tree.map(lambda one, more: jnp.append(more, one), once, metrics)
+
+    count = len(drawn[0])
+    every = min(every, count)
+    whole = count // every * every
+    grouped = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, every, *leaf.shape[1:]), drawn)
+    manager, metrics = jax.lax.scan(group, manager, grouped)
+    metrics = jax.tree.map(jnp.ravel, metrics)
+    if whole == count:
+        return manager, metrics
+    manager, last = group(manager, jax.tree.map(lambda leaf: leaf[whole:], drawn))
+    return manager, jax.tree.map(jnp.append, metrics, last)
 
 
 def learn(
@@ -97,7 +127,7 @@ def learn(
 
     The actor's value term is applied once per `value_every_gradient_steps` updates, its adjacency term at each.
     """
-    cfg, every = setup.cfg.manager, setup.cfg.manager.value_every_gradient_steps
+    cfg = setup.cfg.manager
     excess = None if embedding is None else too_far(embedding, setup)
     pull = None if ways is None or embedding is None else off_the_way(embedding, ways, setup)
 
@@ -115,29 +145,10 @@ def learn(
         manager, numbers = td3.update(key_update, manager, window, setup.space, excess, settings(setup.cfg), with_value, pull)
         return manager, metrics | numbers
 
-    def group(manager: TD3State, drawn: Drawn) -> tuple[TD3State, Metrics]:
-        """An update with the value term, then those without: a `cond` in each update would be slower."""
-        first, others = jax.tree.map(lambda leaf: leaf[0], drawn), jax.tree.map(lambda leaf: leaf[1:], drawn)
-        manager, once = one_update(manager, first, True)
-        if len(drawn[0]) == 1:
-            return manager, jax.tree.map(lambda number: number[None], once)
-        manager, metrics = jax.lax.scan(lambda state, each: one_update(state, each, False), manager, others)
-        return manager, jax.tree.map(lambda one, more: jnp.append(more, one), once, metrics)
-
     drawn = (jax.random.split(key, len(batches.inside)), batches)
-    every = min(every, len(batches.inside))
-    whole = len(batches.inside) // every * every
-    grouped = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, every, *leaf.shape[1:]), drawn)
-
-    def all_groups(manager: TD3State) -> tuple[TD3State, Metrics]:
-        manager, metrics = jax.lax.scan(group, manager, grouped)
-        metrics = jax.tree.map(jnp.ravel, metrics)
-        if whole == len(batches.inside):
-            return manager, metrics
-        manager, last = group(manager, jax.tree.map(lambda leaf: leaf[whole:], drawn))
-        return manager, jax.tree.map(jnp.append, metrics, last)
-
-    manager, metrics = td3.with_fast_critics(all_groups, manager)
+    manager, metrics = td3.with_fast_critics(
+        lambda state: _all_updates(one_update, state, drawn, cfg.value_every_gradient_steps), manager
+    )
     names = {"penalty": "too_far"}  # how far subgoals leave the k-step region
     numbers = {names.get(name, name): jnp.mean(numbers) for name, numbers in metrics.items()}
     if excess is not None:
