@@ -1,4 +1,4 @@
-"""A point as slow as an ant, in Ant Maze: `python benchmarks/slow_point.py` prints the table, with a name it trains that run.
+"""A point as slow as an ant, in Ant Maze: `python benchmarks/slow_point.py` prints the tables, with a name it trains that run.
 
 An ant must learn to walk before its manager can learn anything, which takes a GPU. This point can move from the start, and a
 window takes it as far as an ant. So its manager meets the same corridor, and the wall between it and its target, in the same
