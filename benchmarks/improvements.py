@@ -84,11 +84,12 @@ PLUS = {
         "`hrac`": RESULTS / task,
         "eta 2, 1 update": RESULTS / "plus" / f"{task}-1-update",
         "eta 2": RESULTS / "plus" / f"{task}-eta2",
-        "`hrac-plus`": RESULTS / "plus" / task,
+        "torque of 20": RESULTS / "plus" / f"{task}-torque20",
     }
     for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
-"""On Ant Maze the two with eta 2 have no hindsight."""
+"""On Ant Maze the two with eta 2 have no hindsight. These two have a torque of 20, too."""
+PLUS["ant-maze"]["`hrac-plus`"] = RESULTS / "plus/ant-maze"
 PLUS_GRIDS = {
     task: {"`hrac`": RESULTS / f"{task}-methods/hrac", "`hrac-plus`": RESULTS / "plus" / task} for task in ("maze", "key-chest")
 }

@@ -412,8 +412,10 @@ def ants() -> None:
                     explored = cells.mean[cells.steps <= step][-1]
                     print(f"| {label} | {step:,} | {task.show(row.mean())} | {each} | {explored:.0f} |")
         print()
-    folders = [RESULTS / kind / task.task for task in ANTS for kind in (".", "plus")]
-    draw("ants.png", figures.panels_of(folders, None, ["HRAC", "HRAC-plus"] * len(ANTS)))
+    earlier = "HRAC-plus, torque of 20"
+    plus = {"ant-maze": "HRAC-plus", "ant-maze-sparse-torque20": earlier, "ant-gather-torque20": earlier}
+    folders = [RESULTS / task.task for task in ANTS] + [RESULTS / "plus" / folder for folder in plus]
+    draw("ants.png", figures.panels_of(folders, None, ["HRAC"] * len(ANTS) + list(plus.values())))
 
 
 def quiet(every: int = 40_000) -> None:

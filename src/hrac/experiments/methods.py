@@ -86,7 +86,7 @@ METHODS = {
             },
             "td3": {"manager.critic_weight_decay": AtMost(1e-5), "manager.updates_per_window": AtLeast(3)},
         },
-        where_it_can_fall={"controller.action_share": AtMost(2 / 3)},
+        where_it_can_fall={"controller.action_share": AtMost(7 / 12)},
         where_it_sees_a_target={"manager.hindsight": AtLeast(0.5)},
     ),
     "hiro": Method("directional subgoals with off-policy correction, without adjacency", HIRO),
