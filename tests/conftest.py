@@ -33,6 +33,25 @@ def golden():
     return lambda name: np.load(GOLDEN / f"{name}.npz")
 
 
+AS_FOR_USERS = ("test_bench", "test_golden_runs", "test_learning", "test_loop")
+"""How the names of modules begin whose programs are optimised: stored numbers, exact resuming, long runs.
+
+Most tests compile for longer than they run, so theirs are not. What a test starts as a process of its own is.
+"""
+
+
+_optimised = [True]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _optimise(request):
+    wanted = request.module.__name__.rpartition(".")[2].startswith(AS_FOR_USERS)
+    if wanted != _optimised[0]:
+        jax.clear_caches()
+        jax.config.update("jax_disable_most_optimizations", not wanted)
+        _optimised[0] = wanted
+
+
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000
 """Compiled programs take memory maps, of which Linux allows a process 65,530. Past that, JAX crashes."""
