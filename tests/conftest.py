@@ -33,8 +33,9 @@ def golden():
     return lambda name: np.load(GOLDEN / f"{name}.npz")
 
 
-AS_FOR_USERS = ("test_bench", "test_golden_runs", "test_learning", "test_loop")
-"""How the names of modules begin whose programs are optimised: stored numbers, exact resuming, long runs.
+AS_FOR_USERS = ("test_bench", "test_golden_runs", "test_kill", "test_learning", "test_loop", "test_sweep")
+"""How the names of modules begin whose programs are optimised: stored numbers, long runs, and runs that must equal one of
+another process to the byte.
 
 Most tests compile for longer than they run, so theirs are not. What a test starts as a process of its own is.
 """
