@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from hrac.envs.ant import body
 from hrac.envs.ant.body import fallen
 from hrac.envs.ant.gather import AntGather
 from hrac.envs.ant.maze import SPARSE, AntMaze
@@ -461,6 +462,30 @@ def test_without_noise_a_step_is_what_mujoco_alone_makes_of_it(task):
         mujoco.mj_step(batch.model, data, 5)
         obs = batch.step(action).obs[0]
         np.testing.assert_array_equal(obs[:29], np.concatenate([data.qpos, data.qvel]))
+
+
+def pushed_against_walls(task, long_walls, monkeypatch):
+    """States of ants all over a map after some steps, how many of them touch a wall, and whether trees of boxes were used."""
+    monkeypatch.setattr(body, "_is_long", lambda wall: long_walls)
+    batch, rng = task.batch(60), np.random.default_rng(0)
+    batch.reset()
+    places = rng.uniform(batch.position_low[:2], batch.position_high[:2], (60, 2))
+    batch.place(np.concatenate([places, batch.qpos[:, 2:]], axis=1), batch.qvel)
+    for _ in range(30):
+        batch.step(rng.uniform(-30, 30, (60, 8)))
+    walls = [geom for geom in range(batch.model.ngeom) if batch.model.geom(geom).name.startswith("wall")]
+    touching = sum(np.isin(batch.data(copy).contact.geom, walls).any() for copy in range(60))
+    trees = not batch.model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_MIDPHASE.value
+    return np.concatenate([batch.qpos, batch.qvel], axis=1), touching, trees
+
+
+@pytest.mark.parametrize("task", [AntMaze(), AntGather()])
+def test_how_far_pairs_are_left_out_changes_no_bit(task, monkeypatch):
+    by_trees, touching, trees = pushed_against_walls(task, True, monkeypatch)
+    by_spheres, as_many, others = pushed_against_walls(task, False, monkeypatch)
+    assert (trees, others) == (True, False)
+    assert touching == as_many > 0
+    np.testing.assert_array_equal(by_trees, by_spheres)
 
 
 # Time and observations.
