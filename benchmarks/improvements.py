@@ -4,7 +4,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from report import CHOICES, RESULTS, SOLVED, TITLES, at, by_step, cell_of, fallen, first_above, last_ten, percent, read, spread
+from report import (
+    CHOICES,
+    RESULTS,
+    SOLVED,
+    TITLES,
+    at,
+    by_step,
+    cell_of,
+    fallen,
+    first_above,
+    how_it_went,
+    last_ten,
+    percent,
+    read,
+)
 
 from hrac.experiments import statistics
 
@@ -85,11 +99,11 @@ PLUS = {
         "eta 2, 1 update": RESULTS / "plus" / f"{task}-1-update",
         "eta 2": RESULTS / "plus" / f"{task}-eta2",
         "torque of 20": RESULTS / "plus" / f"{task}-torque20",
+        "`hrac-plus`": RESULTS / "plus" / task,
     }
     for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
 """On Ant Maze the two with eta 2 have no hindsight. These two have a torque of 20, too."""
-PLUS["ant-maze"]["`hrac-plus`"] = RESULTS / "plus/ant-maze"
 PLUS_GRIDS = {
     task: {"`hrac`": RESULTS / f"{task}-methods/hrac", "`hrac-plus`": RESULTS / "plus" / task} for task in ("maze", "key-chest")
 }
@@ -265,10 +279,8 @@ def ants(runs: Mapping[str, Path], metric: str, until: int = 1_000_000) -> None:
     """A score by step, then how the last evaluation of each run went."""
     show = percent if metric == "eval/success" else lambda row: f"{row.mean():.2f} ({', '.join(f'{v:.2f}' for v in row)})"
     by_step(runs, metric, lambda step: step <= until and step != 50_000, show)
-    print("\n| settings | step | " + " | ".join(HOW) + " |\n|" + "---|" * (len(HOW) + 2))
-    for name, folder in list(runs.items())[1:]:
-        last = int(read(folder, metric).steps[-1])
-        print(f"| {name} | {last:,} | " + " | ".join(spread(at(folder, what, last), form) for what, form in HOW.items()) + " |")
+    print()
+    how_it_went({name: (folder, int(read(folder, metric).steps[-1])) for name, folder in list(runs.items())[1:]}, HOW)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The ants in the package with less torque than they learned with: `python benchmarks/less_torque.py`.
 
-They use torques up to 20 of 30, that of Ant Maze up to 17.5. Here what goes beyond a limit is cut off, over episodes that no
-policy was chosen by.
+They use torques up to 17.5 of 30, that of Ant Maze Sparse up to 20. Here what goes beyond a limit is cut off, over episodes
+that no policy was chosen by.
 """
 
 from typing import Any

@@ -249,6 +249,14 @@ def spread(row: np.ndarray | None, form: str) -> str:
     return "" if row is None else f"{row.mean():{form}} ({row.min():{form}} to {row.max():{form}})"
 
 
+def how_it_went(runs: Mapping[str, tuple[Path, int]], metrics: Mapping[str, str]) -> None:
+    """A row per run with metrics at one of its steps, each in the form it is printed in."""
+    print("| settings | step | " + " | ".join(metrics) + " |\n|" + "---|" * (len(metrics) + 2))
+    for name, (folder, step) in runs.items():
+        row = (spread(at(folder, metric, step), form) for metric, form in metrics.items())
+        print(f"| {name} | {step:,} | " + " | ".join(row) + " |")
+
+
 ANT_SUBGOALS = {
     "eval/return": ",.0f",
     "train/return": ",.0f",
@@ -412,10 +420,8 @@ def ants() -> None:
                     explored = cells.mean[cells.steps <= step][-1]
                     print(f"| {label} | {step:,} | {task.show(row.mean())} | {each} | {explored:.0f} |")
         print()
-    earlier = "HRAC-plus, torque of 20"
-    plus = {"ant-maze": "HRAC-plus", "ant-maze-sparse-torque20": earlier, "ant-gather-torque20": earlier}
-    folders = [RESULTS / task.task for task in ANTS] + [RESULTS / "plus" / folder for folder in plus]
-    draw("ants.png", figures.panels_of(folders, None, ["HRAC"] * len(ANTS) + list(plus.values())))
+    folders = [RESULTS / part / task.task for part in ("", "plus") for task in ANTS]
+    draw("ants.png", figures.panels_of(folders, None, ["HRAC"] * len(ANTS) + ["HRAC-plus"] * len(ANTS)))
 
 
 def quiet(every: int = 40_000) -> None:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import hrac
@@ -115,6 +116,16 @@ def test_a_label_has_one_style_in_all_panels_and_one_entry_in_the_legend():
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "b"]
 
 
+@pytest.mark.parametrize("width", [2.3, 4.6])
+def test_the_note_about_lines_and_bands_fits_on_the_figure(width):
+    drawn = curves.figure([Panel("A", "x", [_curve("a", [[1, 2], [2, 3]])])], size=(width, 1.9))
+    FigureCanvasAgg(drawn).draw()
+    (words,) = (text for text in drawn.texts if "bootstrap" in text.get_text())
+    box = words.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= drawn.bbox.width
+
+
 @pytest.mark.parametrize("label", ["_old", "a $x_$ b", ""])
 def test_names_are_drawn_letter_by_letter(label, tmp_path):
     drawn = curves.figure([Panel(label, label or "x", [_curve(label, [[1, 2]])])])
@@ -138,13 +149,13 @@ def test_a_figure_of_the_paper_is_made_of_given_runs_in_three_formats(write, tmp
     assert drawn.get_size_inches()[0] <= figures.PAGE_WIDTH
 
 
-@pytest.mark.parametrize("name", [name for name, what in figures.FIGURES.items() if what.committed])
+@pytest.mark.parametrize("name", figures.FIGURES)
 def test_the_runs_of_a_figure_are_in_the_repository(name, request):
     results = request.config.rootpath / "benchmarks" / "results"
     folders = [results / folder for folder in figures.FIGURES[name].committed]
     panels = figures.panels_of(folders, labels=[figures.FIGURES[name].label(figures.read_config(run)) for run in folders])
     assert sum(len(panel.curves) for panel in panels) == len(folders)  # nothing is pooled by mistake
-    assert all(panel.level is not None for panel in panels)
+    assert all((panel.level is not None) == (name != "stochastic") for panel in panels)  # the paper names no level for noise
 
 
 def test_the_figures_are_listed_and_what_is_missing_is_said(tmp_path, capsys):
@@ -152,8 +163,7 @@ def test_the_figures_are_listed_and_what_is_missing_is_said(tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == len(figures.FIGURES) + 2
     for arguments, message in (
         (["nonsense"], "there is no figure 'nonsense'. Figures are: learning-curves, ablations, eta, stochastic, subgoals,"),
-        (["stochastic"], "Train them with hrac sweep stochastic-ants --out runs/stochastic, then name their folders"),
-        (["eta", "--results", str(tmp_path / "none")], "none is not here: name run folders, or with --results the folder"),
+        (["eta", "--results", str(tmp_path / "none")], "is not here: name run folders, as hrac sweep eta makes them,"),
         (["pair-sampling", "run"], "it is made from walks of a random agent, not from run folders"),
     ):
         assert cli._main(["figure", *arguments]) == 2

@@ -18,7 +18,7 @@ def test_the_other_ants_do_what_they_learned():
     (sparse,) = hrac.evaluate(hrac.pretrained("ant-maze-sparse"), episodes=20)
     assert sparse.means["eval/success"] >= 0.9  # it was 99 % of 100 episodes
     (gather,) = hrac.evaluate(hrac.pretrained("ant-gather"), episodes=20)
-    assert gather.means["eval/return"] >= 3.5  # it was 4.51 over 100 episodes
+    assert gather.means["eval/return"] >= 3.5  # it was 4.72 over 100 episodes
     assert "success" not in str(gather)
     (key_chest,) = hrac.evaluate(hrac.pretrained("key-chest"), episodes=20)
     assert key_chest.means["eval/return"] >= 5.9  # it was 6.00 over 100 episodes

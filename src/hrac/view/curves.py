@@ -1,6 +1,7 @@
 """Learning curves: the interquartile mean over seeds with its 95 % bootstrap interval."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -94,16 +95,17 @@ def styles_of(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def figure(
-    panels: Sequence[Panel], *, seeds: bool | None = None, columns: int = 3, size: tuple[float, float] = (4.6, 3.1)
+    panels: Sequence[Panel], *, seeds: bool | None = None, columns: int = 3, size: tuple[float, float] | None = None
 ) -> Figure:
     """A figure of some panels with one legend and a note that says what is drawn. A label has one style in all of them.
 
-    `seeds` is as in `panel`. `size` is that of a panel, in inches.
+    `seeds` is as in `panel`. `size` is that of a panel, in inches; without it a panel by itself is wider than one of several.
     """
     columns = min(len(panels), columns)
     rows = math.ceil(len(panels) / columns)
-    width = 1.3 * size[0] if columns == 1 else size[0] * columns
-    drawn = Figure(figsize=(width, size[1] * rows + 0.6), layout="constrained")
+    across, up = size or (6.0 if columns == 1 else 4.6, 3.1)
+    width = across * columns
+    drawn = Figure(figsize=(width, up * rows + 0.6), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False).ravel()
     styles = styles_of(curve.label for each in panels for curve in each.curves)
     for axis, each in zip(axes, panels, strict=False):
@@ -111,7 +113,8 @@ def figure(
     for axis in axes[len(panels) :]:
         axis.remove()
     _legend(drawn, width)
-    drawn.supxlabel(plain(note(panels)), fontsize="small", color=GREY)
+    words = textwrap.fill(note(panels), max(int(width / (0.85 * _letter())), 1))  # small letters
+    drawn.supxlabel(plain(words), fontsize="small", color=GREY)
     return drawn
 
 
@@ -120,9 +123,13 @@ def _legend(drawn: Figure, width: float) -> None:
     entries: dict[str, Any] = {}
     for axis in drawn.axes:
         entries |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    letter = 0.0085 * matplotlib.rcParams["font.size"]  # inches, on average
-    columns = max(min(int(width / (letter * max(map(len, entries)) + 0.5)), len(entries)), 1)
+    columns = max(min(int(width / (_letter() * max(map(len, entries)) + 0.5)), len(entries)), 1)
     drawn.legend(list(entries.values()), list(entries), frameon=False, loc="outside upper center", ncols=columns)
+
+
+def _letter() -> float:
+    """The width of a letter in inches, on average."""
+    return 0.0085 * float(matplotlib.rcParams["font.size"])
 
 
 def note(panels: Sequence[Panel]) -> str:

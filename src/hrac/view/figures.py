@@ -42,7 +42,7 @@ class OfCurves(NamedTuple):
     experiments: tuple[str, ...]
     """Those of `hrac sweep` that train what it shows."""
     committed: tuple[str, ...]
-    """Folders in `benchmarks/results`; none: nothing was trained yet."""
+    """Folders in `benchmarks/results`."""
     label: Callable[[Config], str]
     """The name of a run's curve."""
 
@@ -93,7 +93,12 @@ FIGURES = {
         ),
         _eta,
     ),
-    "stochastic": OfCurves("Figure 10: ants with noise", ("stochastic-ants",), (), _sigma),
+    "stochastic": OfCurves(
+        "Figure 10: ants with noise",
+        ("stochastic-ants",),
+        (*(f"stochastic/ant-maze-hrac-sigma-{sigma}" for sigma in (0.01, 0.05, 0.1)), "stochastic/ant-maze-hiro-sigma-0.1"),
+        _sigma,
+    ),
 }
 """By name. The numbers are the paper's."""
 
@@ -130,15 +135,16 @@ def _level(runs: Sequence[Path], metric: str) -> Level | None:
 def of_the_paper(name: str, runs: Sequence[Path], results: Path) -> Figure:
     """A figure of `FIGURES`, from run folders or, if there are none, from those in `results`. Raises `ConfigError`."""
     what = FIGURES[name]
-    if not runs and not what.committed:
-        commands = " and ".join(f"hrac sweep {experiment} --out runs/{name}" for experiment in what.experiments)
-        raise ConfigError(f"{name}: no such runs come with the repository. Train them with {commands}, then name their folders")
     if not runs and not results.is_dir():
-        raise ConfigError(f"{results} is not here: name run folders, or with --results the folder of the repository's results")
+        commands = " and ".join(f"hrac sweep {experiment}" for experiment in what.experiments)
+        raise ConfigError(
+            f"{results} is not here: name run folders, as {commands} makes them, or with --results the folder of the "
+            "repository's results"
+        )
     chosen = runs or [results / folder for folder in what.committed]
     panels = panels_of(chosen, labels=[what.label(read_config(run)) for run in chosen])
     often = [panel._replace(smooth=5) if len(panel.curves[0].steps) >= OFTEN else panel for panel in panels]
-    columns = 2 if len(panels) in (2, 4) else 3
+    columns = 2 if len(panels) in (1, 2, 4) else 3
     with matplotlib.rc_context(PAGE):
         return curves.figure(often, seeds=False, columns=columns, size=(PAGE_WIDTH / columns, 1.9))
 
