@@ -12,6 +12,7 @@ import pytest
 
 import hrac
 from hrac import api, cli
+from hrac.cli import training
 from hrac.config import replace
 from hrac.experiments.tasks import config_for
 from hrac.folder import reading
@@ -44,6 +45,11 @@ def test_train_says_where_the_results_are_and_what_to_do_next(tmp_path, capsys):
     assert (folder / "policy" / "seed-5.safetensors").exists()
 
 
+def test_a_training_that_was_stopped_before_it_had_a_policy_offers_only_to_go_on(tmp_path, capsys):
+    assert training._report(Outcome(tmp_path, env_steps=0, finished=False, interrupted=True, last={})) == 130
+    assert capsys.readouterr().out.splitlines()[1:] == [f"go on with: hrac train --resume {tmp_path}"]
+
+
 def test_a_folder_is_not_overwritten(run, capsys):
     before = (run / "metrics.csv").read_bytes()
     assert cli._main(["train", "maze", "--out", str(run)]) == 2
@@ -72,7 +78,7 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         ),
         (["train", "--seeds", "2", "key-chest"], "name a task first: maze, key-chest"),
         (["train"], "name a task first: maze, key-chest"),
-        (["train", "maze", "--steps", "10"], "training.total_env_steps must be more than adjacency.pretrain_env_steps = 50000"),
+        (["train", "maze", "--steps", "10"], "training.total_env_steps (short: steps) must be more than adjacency."),
         (["train", "maze", "--env.layout", "####\n#Ax#\n####"], "env.layout: row 1, column 2: 'x' is none of"),
         (["train", "maze", "--seeds", "0"], "seeds must be from 1 to 10,000 runs, got 0"),
         (["train", "maze", "--seeds", str(10**11)], "seeds must be from 1 to 10,000 runs, got 100,000,000,000"),
@@ -288,6 +294,6 @@ def test_short_options_stand_for_their_long_forms(monkeypatch):
 @pytest.mark.parametrize("arguments", [["ant-maze", "--method", "hiro"], ["ant-maze", "--method=hiro"]])
 def test_a_method_sets_the_defaults_and_options_change_them(arguments, monkeypatch):
     seen = []
-    monkeypatch.setattr(api, "run", lambda config, out, minutes: seen.append(config) or Outcome(out, 0, True, False, {}))
+    monkeypatch.setattr(api, "run", lambda config, out, minutes: seen.append(config) or Outcome(Path(out), 0, True, False, {}))
     assert cli.train([*arguments, "--controller.batch-size", "64", "--out", "runs/x"]) == 0
     assert seen == [replace(config_for("ant-maze", "hiro"), {"controller.batch_size": 64})]

@@ -96,7 +96,8 @@ def test_a_bad_seed_is_told_with_its_place():
         ),
         (
             {"training.total_env_steps": 50_000},
-            "training.total_env_steps must be more than adjacency.pretrain_env_steps = 50000, which are counted, got 50000",
+            "training.total_env_steps (short: steps) must be more than adjacency.pretrain_env_steps = 50000, which are "
+            "counted, got 50000",
         ),
         ({"manager.batch_size": 5_001}, "manager.batch_size must be at most manager.start_fraction * manager.buffer_windows"),
     ],

@@ -58,7 +58,7 @@ class Config:
         self._check_round()
         _require(
             train.total_env_steps > start,
-            "training.total_env_steps",
+            "training.total_env_steps (short: steps)",
             f"more than adjacency.pretrain_env_steps = {start}, which are counted, got {train.total_env_steps}",
         )
         _require(

@@ -12,6 +12,7 @@ import tyro
 from hrac import config as configs
 from hrac.cli.options import parse
 from hrac.config import Config, ConfigError
+from hrac.folder.files import POLICIES
 from hrac.settings import A2C, AdjacencyConfig, ControllerConfig, EnvConfig, ManagerConfig, TrainingConfig
 
 
@@ -146,7 +147,8 @@ def _report(outcome: Any) -> int:
         print(f"last evaluation: {'; '.join(last)}")
     if not outcome.finished:
         print(f"go on with: hrac train --resume {outcome.folder}")
-    missing = "" if importlib.util.find_spec("tensorboard") else "   (after pip install 'hrac[tensorboard]')"
-    commands = (f"hrac {name} {outcome.folder}" for name in ("eval", "picture", "video", "report"))
-    print(f"next: {'   '.join(commands)}   tensorboard --logdir {outcome.folder}{missing}")
+    if (outcome.folder / POLICIES).is_dir():  # else it was stopped before there was one
+        missing = "" if importlib.util.find_spec("tensorboard") else "   (after pip install 'hrac[tensorboard]')"
+        commands = (f"hrac {name} {outcome.folder}" for name in ("eval", "picture", "video", "report"))
+        print(f"next: {'   '.join(commands)}   tensorboard --logdir {outcome.folder}{missing}")
     return 130 if outcome.interrupted and not outcome.finished else 0

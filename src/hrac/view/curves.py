@@ -95,7 +95,7 @@ def styles_of(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def figure(
-    panels: Sequence[Panel], *, seeds: bool | None = None, columns: int = 3, size: tuple[float, float] | None = None
+    panels: Sequence[Panel], *, seeds: bool | None = None, columns: int = 2, size: tuple[float, float] | None = None
 ) -> Figure:
     """A figure of some panels with one legend and a note that says what is drawn. A label has one style in all of them.
 
