@@ -90,10 +90,26 @@ def test_the_table_is_that_of_compare(tmp_path):
     assert collected(*folders)["comparison"]["tables"] == [table._asdict() for table in hrac.compare(folders).tables()]
 
 
-def test_settings_are_compared_with_the_papers(tmp_path):
+def test_settings_are_compared_with_those_of_the_method(tmp_path):
     changes = {"manager.eta": 5.0, "training.total_env_steps": 60_000}
     run = collected(written(tmp_path / "run", RETURNS, changes=changes))["runs"][0]
     assert run["differences"] == [("manager.eta", "20.0", "5.0")]  # a shorter run changes no number
+
+
+def test_settings_that_differ_by_rounding_are_the_same(tmp_path):
+    for eta, told in ((20.00000001, []), (20.001, [("manager.eta", "20.0", "20.001")])):
+        run = collected(written(tmp_path / str(eta), RETURNS, changes={"manager.eta": eta}))["runs"][0]
+        assert run["differences"] == told
+
+
+def test_a_policy_of_the_package_is_called_so_and_has_its_own_seed_only(tmp_path):
+    (run,) = collected("maze")["runs"]
+    told = dict(run["facts"])
+    assert (run["name"], told["place"], told["seeds"]) == (*["maze from the package"] * 2, str(hrac.load("maze").seed))
+    assert run["differences"] == []
+    copy = shutil.copy(hrac.pretrained("maze"), tmp_path / "mine.safetensors")
+    (run,) = collected(copy)["runs"]
+    assert (run["name"], dict(run["facts"])["place"]) == ("mine.safetensors", str(copy))
 
 
 def test_what_was_run_is_told(tmp_path):

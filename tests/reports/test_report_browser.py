@@ -55,7 +55,7 @@ def report(folders):
 class Seen:
     """A page, and all that went wrong in it."""
 
-    def __init__(self, browser, path, width=DESKTOP, scheme="light", fragment=""):
+    def __init__(self, browser, path, width=DESKTOP, scheme="light", fragment="", chart=".js-plotly-plot"):
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.page = self.context.new_page()
         self.wrong, self.requests = [], []
@@ -63,7 +63,7 @@ class Seen:
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(f"{path.as_uri()}#{fragment}")
-        self.page.wait_for_selector(".js-plotly-plot")
+        self.page.wait_for_selector(chart)
 
     def __enter__(self):
         return self.page
@@ -221,6 +221,42 @@ def test_the_player_is_driven_by_keys(browser, report):
         assert page.locator("#play").inner_text() == "Play"
 
 
+def test_keys_are_the_players_while_it_is_on_the_screen(browser, report):
+    with Seen(browser, report) as page:
+        for key in ("Space", "End"):  # it is not seen yet
+            page.keyboard.press(key)
+            page.wait_for_timeout(300)
+            assert page.evaluate("window.scrollY") > 0, key
+            assert (at(page)[0], page.locator("#play").inner_text()) == (0, "Play")
+            page.keyboard.press("Home")
+            page.wait_for_timeout(300)
+        page.get_by_role("link", name="Episodes").click()
+        page.keyboard.press("End")
+        assert at(page)[0] == 20
+        page.keyboard.press("Home")
+        page.keyboard.press("Alt+ArrowRight")  # the browser's own
+        assert at(page)[0] == 0
+        page.keyboard.press("Space")
+        wait_for_step(page, 2)
+        page.keyboard.press("Space")
+        assert page.locator("#play").inner_text() == "Play"
+
+
+def test_a_control_that_has_the_focus_keeps_its_keys(browser, report):
+    with Seen(browser, report) as page:
+        box = page.get_by_label("hrac", exact=True)
+        page.get_by_role("link", name="Episodes").click()
+        box.focus()
+        page.keyboard.press("Space")
+        assert not box.is_checked()
+        page.locator("#after").focus()
+        page.keyboard.press("Space")
+        assert (at(page, panel=1)[0], page.locator("#play").inner_text()) == (1, "Play")
+        page.locator("#speed").focus()
+        page.keyboard.press("End")
+        assert (at(page, panel=1)[0], page.locator("#speed").input_value()) == (1, "50")
+
+
 def test_the_player_goes_from_subgoal_to_subgoal_of_all_panels(browser, tmp_path):
     folders = [with_policies(tmp_path / str(k), rows(1), seeds=1, k=k) for k in (10, 4)]
     with Seen(browser, hrac.report(folders, tmp_path / "report.html", episodes=1)) as page:
@@ -256,6 +292,50 @@ def test_a_point_of_the_map_tells_both_distances(browser, report, folders):
         assert "Click a point" in page.locator(".probe").first.inner_text()
 
 
+OUTSIDE_OF_THE_LINE = """() => {
+  const [panel] = player.panels;
+  const wrong = [];
+  for (let step = 0; step <= panel.length; step++) {
+    panel.draw(step);
+    const { here, map, window } = panel.at(step);
+    const steps = panel.truth.from(here);
+    const { values, first, low, columns } = panel.truth.squares(map);
+    const within = (point) => {
+      const [column, row] = panel.drawing.place(point).map((part) => Math.floor(part * FINE));
+      const cell = values[(row - low) * columns + column - first];
+      return cell >= 0 && steps[cell] <= panel.policy.k;
+    };
+    const told = panel.distances(here, window.target);
+    const [free, near] = [!told.includes("nearest free cell"), told.endsWith("within k")];
+    if (!within(here)) wrong.push([step, "agent", here]);
+    if (free && within(window.target) !== near) wrong.push([step, told, window.target]);
+  }
+  return wrong;
+}"""
+
+
+def test_the_line_of_true_steps_holds_the_agent_and_agrees_with_the_text(browser, report, tmp_path):
+    point = hrac.report("point-maze", tmp_path / "point.html", episodes=1)
+    for path, estimate in ((point, True), (report, False)):
+        with Seen(browser, path, chart=".map") as page:
+            assert page.evaluate(OUTSIDE_OF_THE_LINE) == []
+            told = [text for text in page.locator(".legend li:visible").all_inner_texts() if "truly within k steps" in text]
+            assert [", an estimate" in text for text in told] == [estimate]
+
+
+STRIP = """() => {
+  const map = { extent: [-4, 4, -4, 4], across: 0, walls: [[-4, -4, 8, 2], [-4, 2, 8, 2]] };
+  const cells = [-1, 0, 1].map((y) => [0, y]); // as in mazes of blocks of 4: the strip from 1.5 to the wall is in none
+  const { columns, first, low, values } = new Truth({ exact: false, cells, from: [], steps: "" }).squares(map);
+  return [-2.1, -1.9, 1.4, 1.9, 2.1].map((y) => values[(Math.floor(y * FINE) - low) * columns - first]);
+}"""
+
+
+def test_a_strip_along_a_wall_belongs_to_the_nearest_cell(browser, report):
+    with Seen(browser, report) as page:
+        assert page.evaluate(STRIP) == [-1, 0, 2, 2, -1]
+
+
 def kinds(page):
     """The traces of the chart of returns."""
     chart = "[...document.querySelectorAll('#curves .card')].find((card) => card.innerText.startsWith('Return'))"
@@ -283,6 +363,32 @@ def test_no_axis_of_shares_goes_beyond_all(browser, report):
         ticks = [text for text in page.locator(".ytick text").all_text_contents() if text.endswith("%")]
         assert "100%" in ticks
         assert max(float(text[:-1]) for text in ticks) == 100
+
+
+def test_ticks_are_not_repeated_and_no_fractions_of_steps(browser, tmp_path):
+    shares = [(0, step, "eval/subgoal_judged_adjacent", 0.999) for step in (0, 10_000)]
+    several = written(tmp_path / "several", [*rows(1), *shares])
+    once = written(
+        tmp_path / "once", [row for row in [*rows(1), *shares] if row[1]], timing=[(0, 1.0, 0.0), (10_000, 3.0, 5000.0)]
+    )
+    with Seen(browser, hrac.report(several, tmp_path / "several.html")) as page:
+        chart = page.locator("#subgoals .card", has_text="Judged within k steps")
+        ticks = chart.locator(".ytick text").all_text_contents()
+        assert len(ticks) > 2
+        assert len(set(ticks)) == len(ticks)
+    with Seen(browser, hrac.report(once, tmp_path / "once.html")) as page:
+        charts = page.locator(".card", has=page.locator(".xtitle", has_text="environment steps"))
+        assert charts.count() == 6
+        assert charts.locator(".xtick text").all_text_contents() == ["10,000"] * 6
+
+
+def test_the_settings_are_those_of_the_method(browser, tmp_path):
+    folders = [written(tmp_path / "a", rows(1), "hrac-plus"), written(tmp_path / "b", rows(1), changes={"manager.eta": 5.0})]
+    with Seen(browser, hrac.report(folders, tmp_path / "report.html")) as page:
+        told = page.locator("#settings").inner_text()
+        assert "The settings of their method in all that changes results: a." in told
+        assert "b: 1 difference from the settings of its method" in told
+        assert "paper" not in told
 
 
 def test_hovering_tells_the_mean_and_its_interval(browser, report):

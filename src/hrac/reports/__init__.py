@@ -62,6 +62,6 @@ def _play(runs: Sequence[Run], episodes: int, best: bool) -> tuple[list[dict[str
                 played.append({"run": number} | play(policy, episodes))
             except Exception as error:  # an environment of one's own can fail in any way
                 kind = "" if isinstance(error, HracError) else f"{type(error).__name__}: "
-                notes.append(f"{run.path}, seed {policy.seed}: no episode could be played: {kind}{error}")
+                notes.append(f"{run.place}, seed {policy.seed}: no episode could be played: {kind}{error}")
                 break  # the other seeds have the same task
     return played, notes

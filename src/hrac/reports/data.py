@@ -64,7 +64,8 @@ def collect(
 
     `labels` name the groups of the runs instead of their methods.
     """
-    names = compare.names([run.path for run in runs])
+    short = compare.names([run.path for run in runs])
+    names = [run.place if run.is_packaged else name for run, name in zip(runs, short, strict=True)]
     result, labels, refusals = _compared(runs, names, labels)
     tasks_of = [UNKNOWN if run.config is None else run.config.task for run in runs]
     keys = list(zip(tasks_of, labels, strict=True))
@@ -184,7 +185,7 @@ def _endings(cells: Mapping[str, Cell]) -> dict[str, float] | None:
 
 
 def _about(run: Run) -> dict[str, Any]:
-    """What was run, with what, how long it took, and where it differs from the paper's settings."""
+    """What was run, with what, how long it took, and where it differs from the settings of its method."""
     seeds = sorted({row.seed for row in run.rows}) if run.config is None else list(run.config.seeds)
     reached = max((row.step for row in run.rows), default=None)
     return {
@@ -212,7 +213,7 @@ def _facts(run: Run, seeds: Sequence[int], reached: int | None) -> list[tuple[st
         facts.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)))
     if run.timing:
         facts.append(("time", duration(run.timing[-1].seconds)))
-    facts.append(("folder", run.path))
+    facts.append(("place", run.place))
     facts += [("learning rates changed", _change(change)) for change in _list(about.get("changes"))]
     return [(name, str(value)) for name, value in facts if value is not None]
 
@@ -226,15 +227,21 @@ def _change(change: Any) -> str:
 
 
 def differences(config: Config) -> list[tuple[str, str, str]] | None:
-    """Where settings differ from those of the paper for the task and method: name, theirs, here. None: it is not known."""
+    """Where settings differ from those of the method on the task: name, theirs, here. None: it is not known."""
     try:
-        paper = tasks.config_for(config.task, config.method)
+        usual = tasks.config_for(config.task, config.method)
     except HracError:
         return None
-    changed = [name for name in configs.differences(paper, config) if name not in UNIMPORTANT]
+    names = [name for name in configs.differences(usual, config) if name not in UNIMPORTANT]
     if config.task not in tasks.BUILT_IN_NAMES:  # what was measured of an environment is no choice
-        changed = [name for name in changed if not name.startswith("env.")]
-    return [(name, str(configs.value_of(paper, name)), str(configs.value_of(config, name))) for name in changed]
+        names = [name for name in names if not name.startswith("env.")]
+    both = [(name, configs.value_of(usual, name), configs.value_of(config, name)) for name in names]
+    return [(name, str(theirs), str(here)) for name, theirs, here in both if not _nearly_equal(theirs, here)]
+
+
+def _nearly_equal(first: Any, second: Any) -> bool:
+    """Whether these are numbers that differ by rounding only."""
+    return isinstance(first, float) and isinstance(second, float) and math.isclose(first, second, rel_tol=1e-6)
 
 
 def _time(run: Run) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ def play(policy: Policy, episodes: int) -> dict[str, Any]:
         "scale": [1.0] * space.goal_dim if view is None else list(view.cell),
         "centre": [0.0] * space.goal_dim if view is None else list(view.centre),
         "embedding": embedding_of(policy.actors.embedding),
-        "truth": _truth(policy, np.concatenate([story.positions for story in stories])),
+        "truth": _truth(policy, np.concatenate([_round(story.positions) for story in stories])),
         "episodes": [{"seed": seed} | sent(story) for seed, story in enumerate(stories)],
     }
 
@@ -110,5 +110,10 @@ def packed(values: NDArray[Any], kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
 
 
-def _rounded(values: NDArray[np.floating], digits: int = 4) -> Any:
-    return np.asarray(values, np.float64).round(digits).tolist()
+def _round(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Numbers as the page has them."""
+    return np.asarray(values, np.float64).round(4)
+
+
+def _rounded(values: NDArray[np.floating]) -> Any:
+    return _round(values).tolist()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from hrac import api
+from hrac import config as configs
 from hrac.config import Config
 from hrac.errors import HracError
 from hrac.folder import files, log
@@ -35,6 +36,16 @@ class Run(NamedTuple):
         """Whether episodes can be played."""
         return self.path.is_file() or (self.path / POLICIES).is_dir()
 
+    @property
+    def is_packaged(self) -> bool:
+        """Whether it is a policy of the package."""
+        return self.path.parent == api.PRETRAINED
+
+    @property
+    def place(self) -> str:
+        """Where it is: its path, or the name of a policy of the package."""
+        return f"{self.path.stem} from the package" if self.is_packaged else str(self.path)
+
 
 def read(source: str | Path) -> Run:
     """A run folder, a policy file, or the policy of this name in the package. Raises `RunFolderError` if it is none of them."""
@@ -46,7 +57,8 @@ def read(source: str | Path) -> Run:
             path = api.pretrained(str(source))
         except RunFolderError:
             raise RunFolderError(f"{source} does not exist: name run folders, policy files or trained policies") from None
-    return Run(path, api.load(path).config, {}, (), (), ())
+    policy = api.load(path)
+    return Run(path, configs.replace(policy.config, {"seeds": (policy.seed,)}), {}, (), (), ())
 
 
 def _folder(folder: Path) -> Run:

@@ -54,6 +54,14 @@ const CONFIG = { displaylogo: false, responsive: true, modeBarButtons: [["toImag
 
 const plot = (element, traces, extra) => Plotly.react(element, traces, layout(extra), CONFIG);
 
+// The axis of environment steps. Around a single one Plotly would make up fractions of steps.
+function stepsAxis(traces) {
+  const steps = new Set(traces.flatMap((trace) => trace.x).filter((step) => step !== null));
+  const title = { text: "environment steps" };
+  if (steps.size !== 1) return { title };
+  return { title, tickvals: [...steps], ticktext: [...steps].map((step) => step.toLocaleString("en")) };
+}
+
 // One metric of the groups of a task: a line and a band for each, and a thin line for each chosen seed.
 function curve(parent, name, metric, members) {
   const having = members.filter(({ group }) => group.charts[name]);
@@ -67,8 +75,8 @@ function curve(parent, name, metric, members) {
     const traces = visible.flatMap((member) => lines(name, metric, member, together ? "" : ", step %{x:,}"));
     const low = Math.min(...traces.flatMap((trace) => trace.y).filter((value) => value !== null));
     const floor = low > 0.5 ? low - 0.03 : -0.03;
-    const yaxis = metric.share ? { tickformat: ".0%", range: [floor, 1 + 0.03 * (1 - floor)] } : {}; // no tick above 100 %
-    plot(element, traces, { hovermode: together ? "x unified" : "closest", xaxis: { title: { text: "environment steps" } }, yaxis });
+    const yaxis = metric.share ? { tickformat: "~%", range: [floor, 1 + 0.03 * (1 - floor)] } : {}; // no tick above 100 %
+    plot(element, traces, { hovermode: together ? "x unified" : "closest", xaxis: stepsAxis(traces), yaxis });
   });
 }
 
@@ -122,7 +130,7 @@ function endings(parent, members) {
     const legend = { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" };
     plot(element, traces, {
       barmode: "stack", showlegend: true, legend, margin: { l: 10, r: 12, t: 40, b: 30 },
-      xaxis: { tickformat: ".0%", range: [0, 1] }, yaxis: { type: "category" },
+      xaxis: { tickformat: "~%", range: [0, 1] }, yaxis: { type: "category" },
     });
   });
 }
@@ -149,10 +157,10 @@ function times(parent, runs) {
   const speed = card(parent, "Speed", "Environment steps per second, all seeds of a folder together, evaluations included.");
   charts.push(() => {
     const traces = visible().map((run) => ({
-      x: run.time.steps, y: run.time.speed, mode: "lines", name: plain(run.name),
+      x: run.time.steps, y: run.time.speed, mode: run.time.steps.length > 1 ? "lines" : "markers", name: plain(run.name),
       line: { color: groupColour(data.groups[run.group]), width: 2, dash: groupDash(data.groups[run.group]) },
       hovertemplate: `${plain(run.name)}: %{y:,.0f}<extra></extra>`,
     }));
-    plot(speed, traces, { hovermode: "closest", xaxis: { title: { text: "environment steps" } }, yaxis: { rangemode: "tozero" } });
+    plot(speed, traces, { hovermode: "closest", xaxis: stepsAxis(traces), yaxis: { rangemode: "tozero" } });
   });
 }

@@ -6,6 +6,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const EDGE = "#202020"; // of marks that are as light on a dark page
 const MARKS = { G: "target", K: "key", C: "chest" };
 const GRID = 76; // points of the heat along the longer side
+const FINE = 4; // squares of a region along a cell of size 1
 
 class MapCanvas {
   constructor(canvas) {
@@ -120,21 +121,57 @@ class MapCanvas {
     this.stroke(colour("contour"), 2);
   }
 
-  // The outline of cells of size 1 that are truly within k steps.
-  region(cells, inside) {
-    const named = new Set(cells.filter((_, i) => inside[i]).map(String));
-    this.context.beginPath();
-    for (const cell of cells) {
-      if (!named.has(String(cell))) continue;
-      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
-        if (named.has(String([cell[0] + dx, cell[1] + dy]))) continue;
-        const [side, half] = [[dy / 2, dx / 2], [dx / 2, dy / 2]];
-        this.context.moveTo(...this.pixel([cell[0] + half[0] - side[0], cell[1] + half[1] - side[1]]));
-        this.context.lineTo(...this.pixel([cell[0] + half[0] + side[0], cell[1] + half[1] + side[1]]));
+  // Whether a box of drawing coordinates is wholly in a wall. A box without size is a point.
+  static inWall(map, x, y, size = 0) {
+    return (map.walls ?? []).some(([left, low, width, height]) => {
+      return x >= left && y >= low && x + size <= left + width && y + size <= low + height;
+    });
+  }
+
+  // Whether a position is on the map and in no wall.
+  free(position) {
+    return !this.outside(position) && !MapCanvas.inWall(this.map, ...this.place(position));
+  }
+
+  // The small squares that cover a map, in drawing coordinates: where the first one is, and a value for each from the position of
+  // its centre; -1 if it is in a wall.
+  static squares(map, value) {
+    const [left, right, bottom, top] = map.extent.map((edge) => edge * FINE);
+    const [first, low] = [Math.floor(left), Math.floor(Math.min(bottom, top))];
+    const [columns, rows] = [Math.ceil(right) - first, Math.ceil(Math.max(bottom, top)) - low];
+    const values = new Int32Array(columns * rows).fill(-1);
+    for (let row = 0; row < rows; row++) {
+      for (let column = 0; column < columns; column++) {
+        const [x, y] = [(first + column) / FINE, (low + row) / FINE];
+        if (MapCanvas.inWall(map, x, y, 1 / FINE)) continue;
+        const centre = [x + 0.5 / FINE, y + 0.5 / FINE];
+        values[row * columns + column] = value([centre[map.across], centre[1 - map.across]]);
       }
     }
+    return { columns, rows, first, low, values };
+  }
+
+  // The outline of the squares whose values are inside.
+  region({ columns, rows, first, low, values }, inside) {
+    const within = (column, row) => column >= 0 && column < columns && row >= 0 && row < rows && inside(values[row * columns + column]);
+    const corner = (column, row) => [this.x((first + column) / FINE), this.y((low + row) / FINE)];
+    this.context.beginPath();
+    this.edges(columns, rows, (column, row) => within(column, row - 1) !== within(column, row), corner);
+    this.edges(rows, columns, (row, column) => within(column - 1, row) !== within(column, row), (row, column) => corner(column, row));
     this.stroke(colour("halo"), 4);
     this.stroke(colour("truth"), 2, [5, 4]);
+  }
+
+  // Edges of squares along parallel lines. Those that follow each other are one piece, so that its dashes are even.
+  edges(length, lines, present, corner) {
+    for (let line = 0; line <= lines; line++) {
+      for (let at = 0; at < length; at++) {
+        if (!present(at, line)) continue;
+        this.context.moveTo(...corner(at, line));
+        while (at < length && present(at, line)) at++;
+        this.context.lineTo(...corner(at, line));
+      }
+    }
   }
 
   // Walls, targets and all that a sketch has.

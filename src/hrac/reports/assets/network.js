@@ -65,15 +65,26 @@ const NO_WAY = 65535;
 class Truth {
   constructor({ exact, cells, from, steps }) {
     Object.assign(this, { exact, cells, row: new Map(from.map((cell, row) => [cell, row])), steps: new Uint16Array(bytes(steps)) });
+    this.numbers = new Map(cells.map((cell, number) => [String(cell), number]));
+    this.covered = new Map();
   }
 
+  // The number of the cell nearest to a point: the one that it is in, else the first of the nearest.
   nearest(point) {
+    const own = this.numbers.get(String(this.cells[0].map((_, axis) => Math.ceil(point[axis] - 0.5))));
+    if (own !== undefined) return own;
     let [best, least] = [0, Infinity];
     this.cells.forEach((cell, number) => {
       const far = cell.reduce((sum, part, axis) => sum + (part - point[axis]) ** 2, 0);
       if (far < least) [best, least] = [number, far];
     });
     return best;
+  }
+
+  // The small squares that cover a map, with their cells. A strip along a wall is in no cell of its own, but in the nearest.
+  squares(map) {
+    if (!this.covered.has(map)) this.covered.set(map, MapCanvas.squares(map, (centre) => this.nearest(centre)));
+    return this.covered.get(map);
   }
 
   // To all cells, from the one nearest to a point of the path.

@@ -104,7 +104,7 @@ class Panel {
       drawing.contour(grid, distances, policy.threshold);
     }
     const steps = this.truth?.from(here);
-    if (steps) drawing.region(this.truth.cells, Array.from(steps, (number) => number <= policy.k));
+    if (steps) drawing.region(this.truth.squares(map), (cell) => cell >= 0 && steps[cell] <= policy.k);
     drawing.scene();
     if (window) drawing.aim(here, window.target);
     drawing.path(episode.positions.slice(0, time + 1));
@@ -128,8 +128,7 @@ class Panel {
     const steps = truth?.from(here)?.[nearest];
     if (steps !== undefined) {
       const far = steps === NO_WAY ? "no way" : `${steps} ${steps === 1 ? "step" : "steps"}`;
-      const inside = truth.cells[nearest].every((part, axis) => Math.abs(part - there[axis]) <= 0.5);
-      const where = inside ? "" : " (to the nearest free cell)";
+      const where = this.drawing.free(there) ? "" : " (to the nearest free cell)";
       words.push(`${truth.exact ? "true" : "true (estimate)"} ${far}${where}, ${steps <= policy.k ? "within" : "beyond"} k`);
     }
     return words.join("; ") || "no distances are known";
@@ -201,7 +200,7 @@ class Player {
     find("after").onclick = () => this.go(this.step + 1);
     find("earlier").onclick = () => this.go(this.earlier);
     find("later").onclick = () => this.go(this.later);
-    find("player").onkeydown = (event) => this.key(event);
+    document.onkeydown = (event) => this.key(event);
   }
 
   get shown() {
@@ -250,8 +249,19 @@ class Player {
     this.button.textContent = "Play";
   }
 
+  // Whether at least half of the maps is seen, or they fill half of the screen.
+  get onScreen() {
+    const { top, bottom } = find("panels").getBoundingClientRect();
+    const seen = Math.min(bottom, window.innerHeight) - Math.max(top, 0);
+    return seen > Math.min(bottom - top, window.innerHeight) / 2;
+  }
+
+  // Keys are the player's while it is on the screen or has the focus, unless what has the focus uses them itself.
   key(event) {
-    const typing = event.target.closest("select, input, button");
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!this.onScreen && !find("player").contains(event.target)) return;
+    const pressed = event.key === " " ? ", button, input:not(#scrub), summary" : "";
+    if (event.target.closest(`select, .scroll${pressed}`)) return;
     const steps = {
       ArrowLeft: this.step - 1,
       ArrowRight: this.step + 1,
@@ -260,8 +270,8 @@ class Player {
       Home: 0,
       End: this.length,
     };
-    if (event.key === " " && !(typing && typing !== this.slider)) this.toggle();
-    else if (event.key in steps && !event.target.closest("select")) this.go(steps[event.key]);
+    if (event.key === " ") this.toggle();
+    else if (event.key in steps) this.go(steps[event.key]);
     else return;
     event.preventDefault();
   }

@@ -55,17 +55,17 @@ function runs() {
   settings();
 }
 
-// Where each run differs from the paper's settings.
+// Where each run differs from the settings of its method.
 function settings() {
   const place = find("settings");
   const having = (wanted) => data.runs.filter((run) => wanted(run.differences)).map((run) => run.name);
   const listed = (names, text) => names.length && place.append(make("p", {}, `${text}: ${names.join(", ")}.`));
-  listed(having((changed) => changed?.length === 0), "The paper's settings in all that changes results");
-  listed(having((changed) => changed === null), "The paper's settings for these are not known");
+  listed(having((changed) => changed?.length === 0), "The settings of their method in all that changes results");
+  listed(having((changed) => changed === null), "The settings of their method are not known for these");
   for (const run of data.runs.filter(({ differences }) => differences?.length)) {
     const count = `${run.differences.length} ${run.differences.length === 1 ? "difference" : "differences"}`;
-    const inside = table({ title: "", header: ["setting", "the paper's", "here"], rows: run.differences, names: 3 });
-    const summary = make("summary", {}, `${run.name}: ${count} from the paper's settings`);
+    const inside = table({ title: "", header: ["setting", "the method's", "here"], rows: run.differences, names: 3 });
+    const summary = make("summary", {}, `${run.name}: ${count} from the settings of its method`);
     place.append(make("details", { open: data.runs.length < 3 }, summary, scrolling(inside, "Settings")));
   }
 }
@@ -163,7 +163,12 @@ function episodes() {
   find("panels").append(...made.map((panel) => panel.root));
   const maps = data.policies.flatMap((policy) => policy.episodes.flatMap((episode) => episode.maps));
   const letters = new Set(maps.flatMap((map) => (map.marks ?? []).map(([letter]) => letter)));
-  const there = { learned: data.policies.some((policy) => policy.embedding), known: data.policies.some((policy) => policy.truth) };
+  const some = (has) => data.policies.some(has);
+  const there = {
+    learned: some(({ embedding }) => embedding),
+    exact: some(({ truth }) => truth?.exact),
+    estimate: some(({ truth }) => truth && !truth.exact),
+  };
   for (const item of document.querySelectorAll("[data-if]")) {
     const part = item.dataset.if;
     item.hidden = !(there[part] ?? (letters.has(part) || maps.some((map) => map[part]?.length)));
