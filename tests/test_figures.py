@@ -163,7 +163,7 @@ def test_the_figures_are_listed_and_what_is_missing_is_said(tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == len(figures.FIGURES) + 2
     for arguments, message in (
         (["nonsense"], "there is no figure 'nonsense'. Figures are: learning-curves, ablations, eta, stochastic, subgoals,"),
-        (["eta", "--results", str(tmp_path / "none")], "is not here: name run folders, as hrac sweep eta makes them,"),
+        (["eta", "--results", str(tmp_path / "none")], "is not here: name run folders (trained by hrac sweep eta), or with"),
         (["pair-sampling", "run"], "it is made from walks of a random agent, not from run folders"),
     ):
         assert cli._main(["figure", *arguments]) == 2

@@ -138,7 +138,7 @@ def of_the_paper(name: str, runs: Sequence[Path], results: Path) -> Figure:
     if not runs and not results.is_dir():
         commands = " and ".join(f"hrac sweep {experiment}" for experiment in what.experiments)
         raise ConfigError(
-            f"{results} is not here: name run folders, as {commands} makes them, or with --results the folder of the "
+            f"{results} is not here: name run folders (trained by {commands}), or with --results the folder of the "
             "repository's results"
         )
     chosen = runs or [results / folder for folder in what.committed]
