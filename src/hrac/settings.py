@@ -336,8 +336,14 @@ class TrainingConfig:
     """Chance that an episode after a success, once learning has started, is played without exploration noise, as in evaluation
     (ours; paper: 0). None is where training does not tell success. Discrete actions are drawn from the policy as always."""
 
+    averaging_env_steps: Annotated[int, Field(ge=0, le=2_000_000_000)] = 0
+    """What is evaluated and saved as a policy: the actors with their weights averaged over about the last so many steps, or the
+    last tenth of those learned from if that is less (ours). 0: the newest actors (paper). It changes nothing of what is
+    learned."""
+
     overlap: bool = False
-    """Collect a round while the device still learns from the one before, with policies that are one round older."""
+    """Collect a round while the device still learns from the one before, with policies that are one round older. The two levels
+    then learn side by side: the manager corrects its windows by the controller before the round."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -7,6 +7,7 @@ import hrac
 from hrac.agents import agent as agents
 from hrac.agents import manager
 from hrac.experiments import tasks
+from hrac.folder import log
 from hrac.folder.progress import Silent
 from hrac.worlds.make import make_setup
 from tiny import TWO_TD3
@@ -19,6 +20,7 @@ OURS = {
     "manager__way_pull": 0.5,
     "controller__action_share": 0.5,
     "training__quiet_share": 0.5,
+    "training__averaging_env_steps": 100,
 }
 
 
@@ -49,3 +51,22 @@ def test_each_of_ours_arrives_where_it_belongs():
     assert agent.ways.shape == (setup.grid.size,) * 2
     assert manager.settings(config).pull_weight == 0.5
     assert config.manager_updates == 2 * config.training.round_env_steps // config.k
+
+
+def test_an_average_is_evaluated_and_saved_and_changes_nothing_that_is_learned(tmp_path):
+    rows, policies = [], []
+    for name, steps in (("newest", 0), ("averaged", 200)):
+        settings = TWO_TD3 | {"training__averaging_env_steps": steps}
+        hrac.train("point-maze", steps=1200, seeds=1, out=tmp_path / name, display=Silent(), **settings)
+        rows.append(log.read(tmp_path / name))
+        policies.append(hrac.load(tmp_path / name))
+    learned = [[row for row in run if not row.name.startswith("eval/")] for run in rows]
+    assert learned[0] == learned[1]
+    evaluated = [[row for row in run if row.name == "eval/return"] for run in rows]
+    assert evaluated[0][0] == evaluated[1][0]  # nothing was learned yet
+    assert evaluated[0][-1] != evaluated[1][-1]
+    newest, averaged = (policy.actors for policy in policies)
+    assert not np.array_equal(newest.controller.weights[0], averaged.controller.weights[0])
+    assert not np.array_equal(newest.manager.weights[0], averaged.manager.weights[0])
+    assert np.array_equal(newest.embedding.weights[0], averaged.embedding.weights[0])
+    np.testing.assert_allclose(newest.controller.weights[0], averaged.controller.weights[0], atol=0.05)

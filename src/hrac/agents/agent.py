@@ -3,6 +3,7 @@
     learn  after a round of n steps:
              controller updates                                 controller.learn
              n / k manager updates, or several times as many    manager.learn
+           one after the other, or side by side
     every C steps, separately: the adjacency network            adjacency.learn
 
 Everything is for one run; training maps it over runs. Acting is in `decide`.
@@ -24,6 +25,28 @@ from hrac.agents.td3 import Metrics, TD3State, Transition
 from hrac.agents.windows import Window
 
 
+class Averaged(NamedTuple):
+    """Actors with their weights averaged over time."""
+
+    actors: Actors
+    """Without the adjacency network."""
+    rounds: Int[Array, ""]
+    """Rounds learned from so far."""
+
+    def including(self, actors: Actors, share: float) -> "Averaged":
+        """The average with the actors after one more round, which have this share in it.
+
+        Earlier their share is larger, so that the average spans about the last tenth of all rounds so far.
+        """
+        rate = jnp.maximum(share, 10.0 / (self.rounds.astype(jnp.float32) + 10.0))
+        moved = jax.tree.map(lambda mean, new: mean + rate * (new - mean), self.actors, _acting(actors))
+        return Averaged(moved, self.rounds + 1)
+
+
+def _acting(actors: Actors) -> Actors:
+    return actors._replace(embedding=None)
+
+
 class AgentState(NamedTuple):
     """Everything that one run learns."""
 
@@ -34,6 +57,8 @@ class AgentState(NamedTuple):
     """None where adjacency is not learned."""
     ways: Int[Array, "cells cells"] | None = None
     """`next_cells` of the present adjacency table; None without `manager.way_pull`."""
+    averaged: Averaged | None = None
+    """None without `training.averaging_env_steps`."""
 
     @property
     def actors(self) -> Actors:
@@ -42,29 +67,56 @@ class AgentState(NamedTuple):
         manager = None if self.manager is None else self.manager.actor
         return Actors(manager, self.controller.actor, embedding)
 
+    @property
+    def policy(self) -> Actors:
+        """What is evaluated and saved."""
+        if self.averaged is None:
+            return self.actors
+        return self.averaged.actors._replace(embedding=self.actors.embedding)
+
 
 def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
     """An untrained agent."""
     key_manager, key_controller, key_adjacency = jax.random.split(key, 3)
     learned = setup.cfg.adjacency.source != "none"
-    return AgentState(
+    agent = AgentState(
         manager=manager.init(key_manager, setup) if setup.has_manager else None,
         controller=controller.init(key_controller, setup),
         adjacency=network.init(key_adjacency, setup.space.goal_dim, setup.cfg.adjacency) if learned else None,
         ways=None if setup.grid is None else jnp.full((setup.grid.size,) * 2, ways.NONE, jnp.int32),
     )
+    if setup.cfg.training.averaging_env_steps == 0:
+        return agent
+    copies = jax.tree.map(jnp.copy, _acting(agent.actors))  # donated buffers must not be shared
+    return agent._replace(averaged=Averaged(copies, jnp.zeros((), jnp.int32)))
 
 
 def learn(
     key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window | None, setup: Setup
 ) -> tuple[AgentState, Metrics]:
-    """Controller updates, then manager updates with the updated controller, if there is a manager."""
+    """Controller updates, and manager updates if there is a manager.
+
+    The manager corrects its windows by the updated controller. With `training.overlap` it does so by the one before: then
+    neither level waits for the other, and an accelerator can update both at the same time.
+    """
+    agent, metrics = _learn(key, agent, steps, windows, setup)
+    if agent.averaged is None:
+        return agent, metrics
+    training = setup.cfg.training
+    share = min(training.round_env_steps / training.averaging_env_steps, 1.0)
+    return agent._replace(averaged=agent.averaged.including(agent.actors, share)), metrics
+
+
+def _learn(
+    key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window | None, setup: Setup
+) -> tuple[AgentState, Metrics]:
     key_controller, key_manager = jax.random.split(key)
+    before = agent.actors
     low, low_metrics = controller.learn(key_controller, agent.controller, steps, setup)
     agent = agent._replace(controller=low)
     if agent.manager is None or windows is None:
         return agent, low_metrics
-    actors = agent.actors
+    actors = before if setup.cfg.training.overlap else agent.actors
     high, high_metrics = manager.learn(
         key_manager, agent.manager, actors.controller, actors.embedding, windows, setup, agent.ways
     )

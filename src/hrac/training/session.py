@@ -215,7 +215,7 @@ class _FolderRecord:
             training = self._training
             training.settle()
             # first: if the process is killed in between, a resume writes them again
-            self._save_policies(self._folder / POLICIES, join(training.actors()))
+            self._save_policies(self._folder / POLICIES, join(training.policies()))
             self.save_best()
             state.save(training, self._folder / CHECKPOINT, self._log.offset)
         self._saved_step = self._training.env_steps
@@ -241,7 +241,7 @@ class _FolderRecord:
 
         def save(folder: str | Path) -> None:
             Path(folder).parent.mkdir(parents=True, exist_ok=True)
-            self._save_policies(Path(folder), join(training.actors()))
+            self._save_policies(Path(folder), join(training.policies()))
 
         return Moment(self._folder, training.env_steps, training.config.seeds, dict(self.last), self._scores(), save)
 

@@ -34,10 +34,14 @@ from hrac.worlds.streams import Stream, run_keys
 Tree = TypeVar("Tree")
 
 
+TRACED = ("round_env_steps", "envs_per_run", "quiet_share", "overlap", "averaging_env_steps")
+"""The settings of `training` that compiled programs use."""
+
+
 def traced_part(config: Config) -> Config:
     """The configuration without the settings that compiled programs do not use, so that changing these needs no compilation."""
-    of_rounds = {name: getattr(config.training, name) for name in ("round_env_steps", "envs_per_run", "quiet_share")}
-    training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **of_rounds)
+    used = {name: getattr(config.training, name) for name in TRACED}
+    training = TrainingConfig(total_env_steps=config.adjacency.pretrain_env_steps + 1, **used)
     return dataclasses.replace(config, task="", method="", seeds=(0,), training=training)
 
 
@@ -117,6 +121,10 @@ class Training:
         """The present actors, in parts."""
         return [part.agent.actors for part in self.runs]
 
+    def policies(self) -> list[Actors]:
+        """What is evaluated and saved, in parts: the actors, averaged over time if so configured."""
+        return [part.agent.policy for part in self.runs]
+
     def ready(self) -> NDArray[np.bool_]:
         """Which runs have stored enough windows to learn from. Once all have, this is not checked again."""
         if not self._is_ready.all():
@@ -166,11 +174,11 @@ class Training:
         }
         self._sums = {}
         with self._naming_the_step():
-            played = self.world.evaluate(self.actors(), self.config.training.eval_episodes, self.env_steps)
+            played = self.world.evaluate(self.policies(), self.config.training.eval_episodes, self.env_steps)
         sums = {name: both.sum(axis=-1) for name, both in played.items()}
         means = {name: total / weight for name, (total, weight) in sums.items()}
         self._require_finite(means, self.env_steps)
-        self.best.see(means, join(self.actors()), self.env_steps)
+        self.best.see(means, join(self.policies()), self.env_steps)
         return self._rows(train | means)
 
     def settle(self) -> None:
