@@ -35,7 +35,7 @@ def test_the_benchmark_tells_the_speed_of_a_round_and_of_everything(task, change
     monkeypatch.setattr(bench, "QUICK", {"adjacency.pretrain_env_steps": 400, "adjacency.pretrain_epochs": 1})
     lines = list(bench.training(replace(tasks.config_for(task), TINY | changes), 2))
     assert lines[1].startswith(f"rounds of 40 steps, {how}: ")
-    assert re.fullmatch(r"a round takes [\d,.]+ ms; collecting alone [\d,.]+ ms", lines[2])
+    assert re.fullmatch(r"a round takes [\d,.]+ ms; collecting alone [\d,.]+ ms, learning alone [\d,.]+ ms", lines[2])
     assert re.fullmatch(r"evaluation [\d.]+ s every [\d,]+ steps, adjacency [\d.]+ s every [\d,]+", lines[3])
     speeds = [float(line.split(": ")[1].split(" steps/s")[0].replace(",", "")) for line in (lines[1], lines[4])]
     assert 0 < speeds[1] <= speeds[0]  # everything is more than the rounds

@@ -15,6 +15,8 @@ import hrac
 from hrac.agents import td3
 from hrac.config import replace
 from hrac.experiments import tasks
+from hrac.folder.reading import read_series
+from tiny import TWO_TD3
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
@@ -111,6 +113,21 @@ def test_the_slow_point_goes_as_far_in_a_window_as_an_ant_and_its_runs_are_told(
     assert parts[0].startswith("| step | `hrac-plus` | eta-2 | no-hindsight | ")
     assert [row.split("|")[2] for row in parts[2:-1]] == [row.split("|")[-2] for row in runs[2:]]  # the same run
     assert parts[-1].startswith("| mean of all | 78% (")
+
+
+def test_averages_beside_the_newest_actors_are_those_of_the_setting(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    script = _script("averaging")
+    settings = {name.replace("__", "."): value for name, value in TWO_TD3.items()} | {"training.total_env_steps": 1200}
+    config = replace(tasks.config_for("point-maze"), settings)
+    script.train(config, tmp_path / "averages", lengths=(200,))
+    outcome = hrac.run(replace(config, {"training.averaging_env_steps": 200}), tmp_path / "run", hrac.Silent())
+    folders = outcome.folder, tmp_path / "averages" / "200", tmp_path / "averages" / "newest"
+    expected, found, newest = (read_series(folder, "eval/return") for folder in folders)
+    assert found.steps.tolist() == [800, 1200]
+    np.testing.assert_allclose(found.values, expected.values[:, -2:], rtol=1e-3)
+    assert newest.steps.tolist() == expected.steps.tolist()
+    assert newest.values[0, -1] != found.values[0, -1]
 
 
 def test_ants_with_no_torque_stay_and_with_all_of_it_walk_as_in_an_evaluation(capsys):

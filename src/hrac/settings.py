@@ -342,8 +342,7 @@ class TrainingConfig:
     learned."""
 
     overlap: bool = False
-    """Collect a round while the device still learns from the one before, with policies that are one round older. The two levels
-    then learn side by side: the manager corrects its windows by the controller before the round."""
+    """Collect a round while the device still learns from the one before, with policies that are one round older."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -1,4 +1,4 @@
-"""What belongs to both levels: who corrects by whom, and the average of the actors."""
+"""What belongs to both levels: who corrects by whom, and the average of the actors over time."""
 
 import jax
 import jax.numpy as jnp
@@ -78,9 +78,8 @@ def test_an_average_over_less_than_a_round_is_the_newest_actors(steps, monkeypat
         np.testing.assert_allclose(mean, new, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("overlap", [False, True])
-def test_windows_are_corrected_by_the_new_controller_or_with_overlap_by_the_old_one(overlap, monkeypatch):
-    setup = _setup(training__overlap=overlap)
+def test_windows_are_corrected_by_the_updated_controller(monkeypatch):
+    setup = _setup()
     agent = agents.init(jax.random.key(0), setup)
     updated = agents.init(jax.random.key(1), setup).controller
     given = []
@@ -90,6 +89,6 @@ def test_windows_are_corrected_by_the_new_controller_or_with_overlap_by_the_old_
     )
     result, metrics = agents.learn(jax.random.key(2), agent, NOTHING, NO_WINDOW, setup)
     (actor,) = given
-    assert actor is (agent.controller.actor if overlap else updated.actor)
+    assert actor is updated.actor
     assert result.controller is updated
     assert metrics.keys() == {"controller/x", "manager/y"}

@@ -3,7 +3,6 @@
     learn  after a round of n steps:
              controller updates                                 controller.learn
              n / k manager updates, or several times as many    manager.learn
-           one after the other, or side by side
     every C steps, separately: the adjacency network            adjacency.learn
 
 Everything is for one run; training maps it over runs. Acting is in `decide`.
@@ -94,11 +93,7 @@ def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
 def learn(
     key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window | None, setup: Setup
 ) -> tuple[AgentState, Metrics]:
-    """Controller updates, and manager updates if there is a manager.
-
-    The manager corrects its windows by the updated controller. With `training.overlap` it does so by the one before: then
-    neither level waits for the other, and an accelerator can update both at the same time.
-    """
+    """Updates of both levels, then the average of their actors, if one is kept."""
     agent, metrics = _learn(key, agent, steps, windows, setup)
     if agent.averaged is None:
         return agent, metrics
@@ -110,13 +105,13 @@ def learn(
 def _learn(
     key: PRNGKeyArray, agent: AgentState, steps: ControllerStep | Transition, windows: Window | None, setup: Setup
 ) -> tuple[AgentState, Metrics]:
+    """Controller updates, then manager updates with the updated controller, if there is a manager."""
     key_controller, key_manager = jax.random.split(key)
-    before = agent.actors
     low, low_metrics = controller.learn(key_controller, agent.controller, steps, setup)
     agent = agent._replace(controller=low)
     if agent.manager is None or windows is None:
         return agent, low_metrics
-    actors = before if setup.cfg.training.overlap else agent.actors
+    actors = agent.actors
     high, high_metrics = manager.learn(
         key_manager, agent.manager, actors.controller, actors.embedding, windows, setup, agent.ways
     )

@@ -13,6 +13,7 @@ import jax
 from hrac.config import Config, replace
 from hrac.experiments import tasks
 from hrac.training.state import Training
+from hrac.worlds.base import Collected
 
 QUICK = {"adjacency.pretrain_env_steps": 10_000, "adjacency.pretrain_epochs": 1}
 """Short pre-training, which is not measured."""
@@ -33,7 +34,10 @@ def training(config: Config, measured_rounds: int) -> Iterator[str]:
     overlap = ", collecting while learning" if config.training.overlap else ""
     yield f"rounds of {steps} steps, {seeds} seed(s) of {copies} copies{overlap}: {steps * seeds / each:,.0f} steps/s in all"
     collecting = _seconds(lambda: _collect(run, measured_rounds)) / measured_rounds
-    yield f"a round takes {1e3 * each:,.1f} ms; collecting alone {1e3 * collecting:,.1f} ms"
+    collected = run.world.collect(run.actors(), run.ready(), 0)
+    learning = _seconds(lambda: _learn(run, collected, measured_rounds)) / measured_rounds
+    alone = f"collecting alone {1e3 * collecting:,.1f} ms, learning alone {1e3 * learning:,.1f} ms"
+    yield f"a round takes {1e3 * each:,.1f} ms; {alone}"
     evaluation = _seconds(run.evaluate)
     run.update_adjacency()
     run.round()
@@ -55,6 +59,13 @@ def _collect(run: Training, count: int) -> None:
     """Rounds without learning. They change the state of the world, so this is for measuring only."""
     for index in range(count):
         jax.block_until_ready(run.world.collect(run.actors(), run.ready(), index))
+
+
+def _learn(run: Training, collected: list[Collected], count: int) -> Any:
+    """Learn from the same experience again and again, for measuring only."""
+    for index in range(count):
+        run.learn(collected, run.ready(), index)
+    return run.runs
 
 
 def _seconds(function: Callable[[], Any]) -> float:

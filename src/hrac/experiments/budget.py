@@ -100,7 +100,8 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
 
 
 def networks(config: Config, size: Sizes) -> dict[str, int]:
-    """Bytes of one run's networks while they learn, and of those of its best evaluation, which are kept beside them."""
+    """Bytes of one run's networks while they learn, and of actors that are kept beside them: those of its best evaluation, and
+    the average if there is one."""
     manager, controller, adjacency, seen = config.manager, config.controller, config.adjacency, size.obs + size.goal
     embeddings, critics = 2 if adjacency.directed else 1, 2 if isinstance(controller, TD3) else 1
     counts = {  # parameters of actors and of critics
@@ -111,7 +112,8 @@ def networks(config: Config, size: Sizes) -> dict[str, int]:
         ),
         "adjacency": (embeddings * _parameters(size.goal, adjacency.hidden, adjacency.embedding_dim), 0),
     }
-    return {f"{level}.hidden": FLOAT * (LEARNED * (actor + critic) + actor) for level, (actor, critic) in counts.items()}
+    kept = 2 if config.training.averaging_env_steps else 1
+    return {f"{level}.hidden": FLOAT * (LEARNED * (actor + critic) + kept * actor) for level, (actor, critic) in counts.items()}
 
 
 def _parameters(inputs: int, hidden: tuple[int, ...], outputs: int) -> int:

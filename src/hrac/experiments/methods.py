@@ -84,11 +84,7 @@ METHODS = {
                 "controller.subgoals_shown_as": "displacement",
                 "training.quiet_share": 0.5,
             },
-            "td3": {
-                "manager.critic_weight_decay": AtMost(1e-5),
-                "manager.updates_per_window": AtLeast(3),
-                "training.averaging_env_steps": 20_000,
-            },
+            "td3": {"manager.critic_weight_decay": AtMost(1e-5), "manager.updates_per_window": AtLeast(3)},
         },
         where_it_can_fall={"controller.action_share": AtMost(7 / 12)},
         where_it_sees_a_target={"manager.hindsight": AtLeast(0.5)},

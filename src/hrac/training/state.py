@@ -26,7 +26,7 @@ from hrac.training import replay
 from hrac.training.best import Best
 from hrac.training.learn import RunState, accuracy_runs, init_runs, learn_runs
 from hrac.training.memory import TrajectoryMemory
-from hrac.worlds.base import DivergedError, Visited
+from hrac.worlds.base import Collected, DivergedError, Visited
 from hrac.worlds.make import make_setup, make_world
 from hrac.worlds.numbers import Mean
 from hrac.worlds.streams import Stream, run_keys
@@ -34,7 +34,7 @@ from hrac.worlds.streams import Stream, run_keys
 Tree = TypeVar("Tree")
 
 
-TRACED = ("round_env_steps", "envs_per_run", "quiet_share", "overlap", "averaging_env_steps")
+TRACED = ("round_env_steps", "envs_per_run", "quiet_share", "averaging_env_steps")
 """The settings of `training` that compiled programs use."""
 
 
@@ -104,18 +104,23 @@ class Training:
             collected = self.world.collect(actors, ready, index)
         if self.config.training.overlap:
             self._older = jax.device_get(self.actors())  # this waits for learning that the device did during the round
+        metrics = self.learn(collected, ready, index)
+        self.env_steps += self.config.training.round_env_steps
+        if self.sources:
+            self.memory.append([part.visited for part in collected])
+        if self._pending:  # the device is at most one round behind
+            jax.block_until_ready(self._pending[-1][1])
+        self._pending.append((self.env_steps, metrics))
+
+    def learn(self, collected: list[Collected], ready: NDArray[np.bool_], index: int) -> list[dict[str, Mean]]:
+        """Store a round, and make its updates in the runs that are ready. Returns its metrics, in parts."""
         static: dict[str, Any] = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
         results = [
             learn_runs(keys, runs, jnp.asarray(index), *jax.device_put((flags, part)), learning=bool(flags.any()), **static)
             for keys, runs, flags, part in zip(self._learn_keys, self.runs, self._parts.split(ready), collected, strict=True)
         ]
         self.runs = [runs for runs, _ in results]
-        self.env_steps += self.config.training.round_env_steps
-        if self.sources:
-            self.memory.append([part.visited for part in collected])
-        if self._pending:  # the device is at most one round behind
-            jax.block_until_ready(self._pending[-1][1])
-        self._pending.append((self.env_steps, [metrics for _, metrics in results]))
+        return [metrics for _, metrics in results]
 
     def actors(self) -> list[Actors]:
         """The present actors, in parts."""
