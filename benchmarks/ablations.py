@@ -26,7 +26,12 @@ HOW = {
 }
 
 
-if __name__ == "__main__":
+def table() -> None:
+    """Success by step, then how the last evaluation that all have went."""
     by_step(RUNS, wanted=lambda step: step % 250_000 == 0 and step > 0)
     print()
     how_it_went({part: (folder, LAST) for part, folder in RUNS.items()}, HOW)
+
+
+if __name__ == "__main__":
+    table()

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import slow_point
 from report import CHOICES, by_step, percent, read
@@ -19,6 +18,7 @@ from hrac import config as configs
 from hrac.agents.agent import Averaged
 from hrac.config import Config
 from hrac.experiments import tasks
+from hrac.experiments.sweep import parse_vary
 from hrac.folder.log import Row, RunLog
 from hrac.training import loop
 from hrac.training.state import Training
@@ -28,6 +28,8 @@ LENGTHS = (5_000, 10_000, 20_000, 50_000)
 NEWEST = "newest"
 TASKS = {"slow-point": (tuple(range(100, 105)), 300_000), "maze": (tuple(range(100, 104)), 500_000)}
 """The seeds and steps of the committed runs."""
+FIRST = 50_000
+"""On the slow point averages are evaluated from here on."""
 
 
 including = jax.jit(Averaged.including, static_argnames="share")
@@ -38,14 +40,14 @@ class Averages:
 
     def __init__(self, training: Training, out: Path, lengths: Sequence[int]) -> None:
         self._training = training
-        copied = [jax.tree.map(jnp.copy, actors._replace(embedding=None)) for actors in training.actors()]
-        first = [Averaged(actors, jnp.zeros((), jnp.int32)) for actors in copied]
+        first = [Averaged.of(actors) for actors in training.actors()]
         self._averages = dict.fromkeys(lengths, first)
         self._was_ready = False
         """Whether the last round was learned from."""
+        self._logs = {}
         for name in (NEWEST, *map(str, lengths)):
             (out / name).mkdir(parents=True)
-        self._logs = {name: RunLog(out / name) for name in (NEWEST, *map(str, lengths))}
+            self._logs[name] = RunLog(out / name)
 
     def rows(self, rows: list[Row]) -> None:
         """Keep how the newest actors did."""
@@ -96,8 +98,12 @@ class ToTheEnd:
 def train(config: Config, out: Path, lengths: Sequence[int] = LENGTHS) -> None:
     """Train a configuration. Each average has a folder of its own below `out`, with its evaluations."""
     config = tasks.resolve(config)
+    if out.exists():
+        raise SystemExit(f"{out} exists. Choose another folder with --out")
     training = Training(config, tasks.make_env(config))
-    with contextlib.closing(Averages(training, out, lengths)) as averages:
+    with contextlib.ExitStack() as stack:
+        stack.callback(getattr(training.world, "close", lambda: None))
+        averages = stack.enter_context(contextlib.closing(Averages(training, out, lengths)))
         loop.train(training, averages, ToTheEnd(), fresh=True)
 
 
@@ -111,10 +117,9 @@ def table() -> None:
     """The committed runs: each evaluation on the slow point, and how Maze goes on after it is first solved."""
     columns = {NEWEST: NEWEST} | {f"{length:,} steps": str(length) for length in LENGTHS}
     folders = {title: CHOICES / "averaging-slow-point" / name for title, name in columns.items()}
-    learned = lambda step: step > 25_000  # noqa: E731  before, all are the same
-    by_step(folders, wanted=learned)
+    by_step(folders, wanted=lambda step: step >= FIRST)
     series = [read(folder, "eval/success") for folder in folders.values()]
-    shares = (percent(each.values[:, learned(each.steps)].mean(axis=1)) for each in series)
+    shares = (percent(each.values[:, each.steps >= FIRST].mean(axis=1)) for each in series)
     print("| mean of these | " + " | ".join(shares) + " |\n")
     print("| Maze | first mean return > 5.0 | from 50,000 steps later: lowest mean return | evaluations below 5.0 |")
     print("|---|---|---|---|")
@@ -131,10 +136,12 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--set", nargs="+", default=[], metavar="FIELD=VALUE", help="settings, as in hrac sweep")
     options = parser.parse_args()
     if options.task is None:
         table()
     else:
         seeds, steps = TASKS.get(options.task, (tuple(range(100, 105)), 1_000_000))
         config = config_of(options.task, options.seeds or seeds, options.steps or steps)
-        train(config, options.out or Path("runs") / f"averaging-{options.task}")
+        changes = {name: value for name, (value,) in parse_vary(options.set).items()}
+        train(configs.replace(config, changes), options.out or Path("runs") / f"averaging-{options.task}")

@@ -130,6 +130,17 @@ def test_averages_beside_the_newest_actors_are_those_of_the_setting(tmp_path, mo
     assert newest.values[0, -1] != found.values[0, -1]
 
 
+def test_the_tables_of_ablations_and_averages_are_told_from_stored_runs(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    text = (FOLDER / "README.md").read_text()
+    for name in ("ablations", "averaging"):
+        _script(name).table()
+        told = capsys.readouterr().out
+        assert "| 250," in told
+        for line in told.splitlines():
+            assert line in text
+
+
 def test_ants_with_no_torque_stay_and_with_all_of_it_walk_as_in_an_evaluation(capsys):
     script = _script("less_torque")
     player = hrac.load("ant-maze-sparse").player

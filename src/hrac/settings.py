@@ -337,9 +337,9 @@ class TrainingConfig:
     (ours; paper: 0). None is where training does not tell success. Discrete actions are drawn from the policy as always."""
 
     averaging_env_steps: Annotated[int, Field(ge=0, le=2_000_000_000)] = 0
-    """What is evaluated and saved as a policy: the actors with their weights averaged over about the last so many steps, or the
-    last tenth of those learned from if that is less (ours). 0: the newest actors (paper). It changes nothing of what is
-    learned."""
+    """What is evaluated and saved as a policy: the actors with their weights averaged over about this many of the last steps,
+    or over the last tenth of those learned from if that is less (ours). 0: the newest actors (paper). It changes nothing of
+    what is learned."""
 
     overlap: bool = False
     """Collect a round while the device still learns from the one before, with policies that are one round older."""

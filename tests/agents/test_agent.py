@@ -27,7 +27,7 @@ NO_WINDOW = Window(NOTHING, jnp.zeros((1, 1, 1)), jnp.zeros((1, 1, 1)), jnp.zero
 """Batches that nobody looks at."""
 
 
-def _of(averaged):
+def _numbers(averaged):
     return float(averaged.actors.manager.weights[0][0, 0]), float(averaged.actors.controller.biases[0][0])
 
 
@@ -43,19 +43,19 @@ def _of(averaged):
 )
 def test_the_average_moves_by_the_share_or_by_one_that_spans_a_tenth_of_all_rounds(rounds, share, rate):
     averaged = Averaged(_actors(2.0), jnp.asarray(rounds)).including(_actors(4.0), share)
-    np.testing.assert_allclose(_of(averaged), (2.0 + 2.0 * rate, 20.0 + 20.0 * rate), rtol=1e-6)
+    np.testing.assert_allclose(_numbers(averaged), (2.0 + 2.0 * rate, 20.0 + 20.0 * rate), rtol=1e-6)
     assert averaged.rounds == rounds + 1
 
 
-def _setup(**changes):
-    settings = {"manager.hidden": (4,), "controller.hidden": (4,), "adjacency.hidden": (4,)}
-    config = replace(tasks.config_for("point-maze"), settings | {name.replace("__", "."): v for name, v in changes.items()})
+def _setup(averaging=0):
+    small = {"manager.hidden": (4,), "controller.hidden": (4,), "adjacency.hidden": (4,)}
+    config = replace(tasks.config_for("point-maze"), small | {"training.averaging_env_steps": averaging})
     return make_setup(tasks.make_env(config), config)
 
 
 def test_the_policy_is_the_average_with_the_newest_adjacency_network():
-    agent = agents.init(jax.random.key(0), _setup(training__averaging_env_steps=1000))
-    other = agents.init(jax.random.key(1), _setup(training__averaging_env_steps=1000))
+    agent = agents.init(jax.random.key(0), _setup(averaging=1000))
+    other = agents.init(jax.random.key(1), _setup(averaging=1000))
     agent = agent._replace(averaged=other.averaged)
     expected = other.actors._replace(embedding=agent.actors.embedding)
     assert all(map(np.array_equal, jax.tree.leaves(agent.policy), jax.tree.leaves(expected)))
@@ -69,10 +69,11 @@ def test_without_an_average_the_policy_is_the_actors():
 
 @pytest.mark.parametrize("steps", [1, 20])
 def test_an_average_over_less_than_a_round_is_the_newest_actors(steps, monkeypatch):
-    setup = _setup(training__averaging_env_steps=steps)
+    setup = _setup(averaging=steps)
     agent = agents.init(jax.random.key(0), setup)
     learned = agents.init(jax.random.key(1), setup)
-    monkeypatch.setattr(agents, "_learn", lambda *_: (learned._replace(averaged=agent.averaged), {}))
+    late = agent.averaged._replace(rounds=jnp.asarray(1000))
+    monkeypatch.setattr(agents, "_learn", lambda *_: (learned._replace(averaged=late), {}))
     result, _ = agents.learn(jax.random.key(2), agent, NOTHING, None, setup)
     for new, mean in zip(jax.tree.leaves(learned.actors), jax.tree.leaves(result.policy), strict=True):
         np.testing.assert_allclose(mean, new, rtol=1e-5, atol=1e-7)

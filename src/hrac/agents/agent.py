@@ -3,6 +3,7 @@
     learn  after a round of n steps:
              controller updates                                 controller.learn
              n / k manager updates, or several times as many    manager.learn
+             the average of the actors, if one is kept
     every C steps, separately: the adjacency network            adjacency.learn
 
 Everything is for one run; training maps it over runs. Acting is in `decide`.
@@ -32,17 +33,22 @@ class Averaged(NamedTuple):
     rounds: Int[Array, ""]
     """Rounds learned from so far."""
 
-    def including(self, actors: Actors, share: float) -> "Averaged":
-        """The average with the actors after one more round, which have this share in it.
+    @classmethod
+    def of(cls, actors: Actors) -> "Averaged":
+        """The average before anything was learned, in arrays of its own: buffers that are donated must not be shared."""
+        return cls(jax.tree.map(jnp.copy, _without_adjacency(actors)), jnp.zeros((), jnp.int32))
 
-        Earlier their share is larger, so that the average spans about the last tenth of all rounds so far.
+    def including(self, actors: Actors, share: float) -> "Averaged":
+        """The average with the actors after one more round, which have at least this share in it.
+
+        At first they have more, so that the average spans no more than about the last tenth of all rounds so far.
         """
         rate = jnp.maximum(share, 10.0 / (self.rounds.astype(jnp.float32) + 10.0))
-        moved = jax.tree.map(lambda mean, new: mean + rate * (new - mean), self.actors, _acting(actors))
+        moved = jax.tree.map(lambda mean, new: mean + rate * (new - mean), self.actors, _without_adjacency(actors))
         return Averaged(moved, self.rounds + 1)
 
 
-def _acting(actors: Actors) -> Actors:
+def _without_adjacency(actors: Actors) -> Actors:
     return actors._replace(embedding=None)
 
 
@@ -86,8 +92,7 @@ def init(key: PRNGKeyArray, setup: Setup) -> AgentState:
     )
     if setup.cfg.training.averaging_env_steps == 0:
         return agent
-    copies = jax.tree.map(jnp.copy, _acting(agent.actors))  # donated buffers must not be shared
-    return agent._replace(averaged=Averaged(copies, jnp.zeros((), jnp.int32)))
+    return agent._replace(averaged=Averaged.of(agent.actors))
 
 
 def learn(

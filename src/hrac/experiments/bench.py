@@ -12,6 +12,7 @@ import jax
 
 from hrac.config import Config, replace
 from hrac.experiments import tasks
+from hrac.training.learn import RunState
 from hrac.training.state import Training
 from hrac.worlds.base import Collected
 
@@ -34,7 +35,7 @@ def training(config: Config, measured_rounds: int) -> Iterator[str]:
     overlap = ", collecting while learning" if config.training.overlap else ""
     yield f"rounds of {steps} steps, {seeds} seed(s) of {copies} copies{overlap}: {steps * seeds / each:,.0f} steps/s in all"
     collecting = _seconds(lambda: _collect(run, measured_rounds)) / measured_rounds
-    collected = run.world.collect(run.actors(), run.ready(), 0)
+    collected = jax.block_until_ready(run.world.collect(run.actors(), run.ready(), 0))
     learning = _seconds(lambda: _learn(run, collected, measured_rounds)) / measured_rounds
     alone = f"collecting alone {1e3 * collecting:,.1f} ms, learning alone {1e3 * learning:,.1f} ms"
     yield f"a round takes {1e3 * each:,.1f} ms; {alone}"
@@ -61,7 +62,7 @@ def _collect(run: Training, count: int) -> None:
         jax.block_until_ready(run.world.collect(run.actors(), run.ready(), index))
 
 
-def _learn(run: Training, collected: list[Collected], count: int) -> Any:
+def _learn(run: Training, collected: list[Collected], count: int) -> list[RunState]:
     """Learn from the same experience again and again, for measuring only."""
     for index in range(count):
         run.learn(collected, run.ready(), index)

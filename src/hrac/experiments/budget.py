@@ -112,7 +112,7 @@ def networks(config: Config, size: Sizes) -> dict[str, int]:
         ),
         "adjacency": (embeddings * _parameters(size.goal, adjacency.hidden, adjacency.embedding_dim), 0),
     }
-    kept = 2 if config.training.averaging_env_steps else 1
+    kept = 2 if config.training.averaging_env_steps else 1  # of the adjacency network one would do
     return {f"{level}.hidden": FLOAT * (LEARNED * (actor + critic) + kept * actor) for level, (actor, critic) in counts.items()}
 
 
