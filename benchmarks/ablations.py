@@ -1,5 +1,6 @@
 """The tables of "HRAC-plus less each of its parts" in this folder's README: `python benchmarks/ablations.py`."""
 
+from noise import HOW
 from report import RESULTS, by_step, how_it_went
 
 LAST = 500_000
@@ -13,17 +14,6 @@ PARTS = {
     "plain values, eta 20": "-value-scale-plain-eta-20",
 }
 RUNS = {part: RESULTS / "plus-ablations" / f"ant-maze-hrac-plus{suffix}" for part, suffix in PARTS.items()}
-HOW = {
-    "eval/fallen": ".0%",
-    "eval/failed_stuck": ".0%",
-    "eval/failed_out_of_time": ".0%",
-    "eval/subgoal_length": ".2f",
-    "eval/window_displacement": ".2f",
-    "eval/subgoal_in_wall": ".0%",
-    "manager/value": ".0f",
-    "train/fallen": ".1%",
-    "train/return": ",.0f",
-}
 
 
 def table() -> None:

@@ -57,10 +57,11 @@ class Averages:
         """Average, and evaluate if it is due."""
         training, limits = self._training, self._training.config.training
         for length, averages in self._averages.items():
-            share = min(limits.round_env_steps / length, 1.0)
             both = zip(averages, training.actors(), strict=True)
             if self._was_ready:
-                self._averages[length] = [including(average, actors, share) for average, actors in both]
+                self._averages[length] = [
+                    including(average, actors, limits.round_env_steps / length) for average, actors in both
+                ]
             if training.due(limits.eval_every_env_steps):
                 self._evaluate(length)
         self._was_ready = bool(training.ready().any())
@@ -143,5 +144,10 @@ if __name__ == "__main__":
     else:
         seeds, steps = TASKS.get(options.task, (tuple(range(100, 105)), 1_000_000))
         config = config_of(options.task, options.seeds or seeds, options.steps or steps)
-        changes = {name: value for name, (value,) in parse_vary(options.set).items()}
-        train(configs.replace(config, changes), options.out or Path("runs") / f"averaging-{options.task}")
+        changes = parse_vary(options.set)
+        if several := [name for name, values in changes.items() if len(values) > 1]:
+            parser.error(f"--set {several[0]}: one value is wanted")
+        train(
+            configs.replace(config, {name: values[0] for name, values in changes.items()}),
+            options.out or Path("runs") / f"averaging-{options.task}",
+        )

@@ -43,7 +43,7 @@ class Averaged(NamedTuple):
 
         At first they have more, so that the average spans no more than about the last tenth of all rounds so far.
         """
-        rate = jnp.maximum(share, 10.0 / (self.rounds.astype(jnp.float32) + 10.0))
+        rate = jnp.maximum(min(share, 1.0), 10.0 / (self.rounds.astype(jnp.float32) + 10.0))
         moved = jax.tree.map(lambda mean, new: mean + rate * (new - mean), self.actors, _without_adjacency(actors))
         return Averaged(moved, self.rounds + 1)
 
@@ -102,8 +102,7 @@ def learn(
     agent, metrics = _learn(key, agent, steps, windows, setup)
     if agent.averaged is None:
         return agent, metrics
-    training = setup.cfg.training
-    share = min(training.round_env_steps / training.averaging_env_steps, 1.0)
+    share = setup.cfg.training.round_env_steps / setup.cfg.training.averaging_env_steps
     return agent._replace(averaged=agent.averaged.including(agent.actors, share)), metrics
 
 
