@@ -51,7 +51,7 @@ def _blas_threads():
 @pytest.mark.parametrize("evaluating", [False, True])
 def test_matrix_products_leave_the_cores_to_the_copies(evaluating, monkeypatch):
     training, seen = _training(), []
-    batch = type(training.world.groups[0].env)
+    batch = type(training.world.env)
     step = batch.step
     monkeypatch.setattr(batch, "step", lambda *arguments: seen.append(_blas_threads()) or step(*arguments))
     with host._BLAS.limit(limits=2, user_api="blas"):

@@ -98,7 +98,7 @@ def test_nothing_is_quiet_where_training_does_not_tell_success(name):
 
 def test_an_environment_may_tell_success_that_ends_no_episode():
     world, actors = _world("host", 1.0, SILENT)
-    world.groups[0].env.succeeded = np.array([True, False])  # two copies: the one always, the other never
+    world.env.succeeded = np.array([True, False])  # two copies: the one always, the other never
     steps = _collected(world, actors, True, range(4))
     by_manager, _ = _without_noise(world, actors, steps)
     for (span, copy), _ in _episodes(steps):

@@ -197,11 +197,7 @@ class SimulationError(HracError, RuntimeError):
 
 @runtime_checkable
 class HostTask(Protocol):
-    """A task on the host, from which any number of copies can be made.
-
-    One may have `releases_gil = True`: stepping its copies leaves Python to other threads, and each array of their snapshots
-    has a row per copy. Then half of the seeds of a training are stepped while actors decide for the other half.
-    """
+    """A task on the host, from which any number of copies can be made."""
 
     @property
     def ends_on_success(self) -> bool:

@@ -5,15 +5,14 @@ For a few dozen copies, copying to the device and back at every step would take 
 
 import contextlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide
+from hrac.agents.decide import Actors, Noise, Setup, SubgoalState, carry_on, decide, draw_quiet, first_state, remember
 from hrac.agents.windows import Trajectory
 from hrac.config import Config
 from hrac.envs.base import BatchEnvironment, HostTask, SimulationError, known_distances
@@ -22,10 +21,10 @@ from hrac.runs import Parts, join
 from hrac.settings import TD3
 from hrac.spaces import Box
 from hrac.worlds.base import Collected, DivergedError, Episode, Visited, visited
-from hrac.worlds.group import Draws, Group, Numbers, now, observed
 from hrac.worlds.numbers import summarise
 from hrac.worlds.streams import Stream
 
+Numbers = NDArray[np.float32]
 Function = TypeVar("Function", bound=Callable[..., Any])
 _BLAS = ThreadpoolController()
 
@@ -40,6 +39,11 @@ def single_threaded_blas(function: Function) -> Function:
     return _BLAS.wrap(limits=1, user_api="blas")(function)
 
 
+def observed(env: BatchEnvironment, obs: NDArray[np.float64], ids: NDArray[np.int64] | slice = slice(None)) -> Numbers:
+    """Observations of some copies, followed by the context, which only the manager sees."""
+    return np.concatenate([obs, env.context[ids]], axis=1).astype(np.float32)
+
+
 def copy_seeds(seeds: tuple[int, ...], copies: int, *stream: int) -> NDArray[np.int64]:
     """A seed for each copy of each run (runs * copies,), from the run's seed and a random stream."""
     return np.array(
@@ -51,12 +55,19 @@ def copy_seeds(seeds: tuple[int, ...], copies: int, *stream: int) -> NDArray[np.
     ).astype(np.int64)
 
 
-class HostWorld:
-    """Copies of an environment on the host, in groups. Arrays here are (runs, copies, ...).
+class Draws(NamedTuple):
+    """The random numbers of a round, for each step (time, runs, copies, ...)."""
 
-    Where stepping leaves Python to other threads, as the physics of ants does, each half of the runs is a group: one is stepped
-    while actors decide for the other. What happens in a run does not depend on its group.
-    """
+    noise: Noise
+    action: Numbers
+
+    def at(self, time: int) -> tuple[Numbers, Noise]:
+        """Those of one step."""
+        return self.action[time], jax.tree.map(lambda part: part[time], self.noise)
+
+
+class HostWorld:
+    """Copies of an environment on the host. Arrays here are (runs, copies, ...)."""
 
     def __init__(self, task: HostTask, setup: Setup, config: Config, parts: Parts) -> None:
         self.task, self.setup, self.config, self._parts = task, setup, config, parts
@@ -64,28 +75,18 @@ class HostWorld:
         self.known = known_distances(task)
         self._evaluation = task.evaluation()
         self.runs, self.copies = len(config.seeds), config.training.envs_per_run
-        self.groups = self._make_groups(config.training.env_threads)
-        self._threads = ThreadPoolExecutor(len(self.groups)) if len(self.groups) > 1 else None
-        self.exact = all(getattr(group.env, "exact", True) for group in self.groups)
+        self.env = task.batch(self.runs * self.copies, config.training.env_threads)
+        self.exact = getattr(self.env, "exact", True)
         self._begin(restarts=0)
-
-    def _make_groups(self, threads: int | None) -> list[Group]:
-        """All runs in one group, or in two that share the threads; without a limit each has one per core."""
-        count = 2 if getattr(self.task, "releases_gil", False) and min(self.runs, threads or 2) > 1 else 1
-        groups = []
-        for number in range(count):  # the first has one more if they cannot be divided
-            runs = slice(-(-number * self.runs // count), -(-(number + 1) * self.runs // count))
-            mine = None if threads is None else -(-(threads - number) // count)
-            env = self.task.batch((runs.stop - runs.start) * self.copies, mine)
-            groups.append(Group(env, runs, self.copies, self.setup, self.ends_on_success))
-        return groups
 
     def _begin(self, restarts: int) -> None:
         """Start new episodes in all copies, with other seeds after each restart."""
-        self._restarts = restarts
-        for group in self.groups:
-            stream = (Stream.ACT_COPIES, *[restarts] * (restarts > 0))
-            group.begin(copy_seeds(self.config.seeds[group.runs], self.copies, *stream))
+        seeds = copy_seeds(self.config.seeds, self.copies, Stream.ACT_COPIES, *[restarts] * (restarts > 0))
+        shape, self._restarts = (self.runs, self.copies), restarts
+        self.obs: Numbers = observed(self.env, self.env.reset(seeds=seeds)).reshape(*shape, -1)
+        self.hierarchy = first_state(self.obs, self.setup)
+        self.total = np.zeros(shape)
+        """Reward of the present episodes so far."""
 
     @single_threaded_blas
     def collect(self, actors: list[Actors], ready: NDArray[np.bool_], index: int) -> list[Collected]:
@@ -93,36 +94,27 @@ class HostWorld:
         length, everyone = self.config.training.round_env_steps // self.copies, on_host(actors)
         self._require_finite(everyone)
         draws = self._draw_round(index, length)
-        steps: list[list[tuple[Trajectory, Numbers]]] = [[] for _ in self.groups]
-        rounds = [self._round(group, everyone, draws, ready, mine) for group, mine in zip(self.groups, steps, strict=True)]
-        try:
-            for _ in zip(*rounds, strict=True):  # the groups in turn: each ends its step and begins the next
-                pass
-        finally:
-            wait([group.stepping for group in self.groups if group.stepping])  # if one failed, another may be in its step
-        apart = [jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *mine) for mine in steps]
-        trajectory, totals = join(apart)
+        ready = np.broadcast_to(ready[:, None], (self.runs, self.copies))
+        steps, totals = [], np.zeros((self.runs, length, self.copies), np.float32)
+        for time in range(length):
+            action_noise, noise = draws.at(time)
+            subgoal, action = decide(everyone, self.hierarchy, self.obs, self.setup, action_noise, noise, ready)
+            with self._naming_the_seed(self.copies):
+                step, totals[:, time] = self._step(subgoal, action, noise, ready)
+            steps.append(step)
+        trajectory = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *steps)
         return self._parts.split(Collected(trajectory, totals, visited(trajectory, self.setup.space)))
 
-    def _round(
-        self, group: Group, actors: Actors, draws: Draws, ready: NDArray[np.bool_], steps: list[tuple[Trajectory, Numbers]]
-    ) -> Iterator[None]:
-        """The round of a group, from what all runs have."""
-        actors = jax.tree.map(lambda leaf: leaf[group.runs], actors)
-        start = now if self._threads is None else self._threads.submit
-        with self._naming_the_seed(self.config.seeds[group.runs], self.copies):
-            yield from group.round(actors, draws.of(group.runs), ready[group.runs], start, steps)
-
     @contextlib.contextmanager
-    def _naming_the_seed(self, seeds: tuple[int, ...], copies: int) -> Iterator[None]:
-        """If a simulation breaks down, the error names its seed; each of the seeds has this many copies."""
+    def _naming_the_seed(self, copies: int) -> Iterator[None]:
+        """If a simulation breaks down, the error names its seed; each seed has this many copies."""
         try:
             yield
         except EnvironmentFailedError:
             self.exact = False  # a round was not finished: a checkpoint cannot continue it
             raise
         except SimulationError as error:
-            seed = seeds[error.copies[0] // copies]
+            seed = self.config.seeds[error.copies[0] // copies]
             raise DivergedError(f"the physics of seed {seed} became unstable") from error
 
     def _require_finite(self, actors: Actors) -> None:
@@ -149,12 +141,40 @@ class HostWorld:
             drawn.append(Draws(Noise(first_subgoal, subgoals, lottery, hindsight, at_target, quiet), action))
         return jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *drawn)
 
+    def _step(
+        self, subgoal: Numbers, action: NDArray[Any], noise: Noise, ready: NDArray[np.bool_]
+    ) -> tuple[Trajectory, Numbers]:
+        """One step of all copies. Where an episode ended, a new one begins."""
+        shape, obs, clock = (self.runs, self.copies), self.obs, self.hierarchy.clock
+        after = self.env.step(action.reshape(-1, *action.shape[2:]))
+        next_obs = observed(self.env, after.obs)
+        reward, terminated, truncated = (
+            after.reward.reshape(shape),
+            after.terminated.reshape(shape),
+            after.truncated.reshape(shape),
+        )
+        done = terminated | truncated
+        last = done | (clock == self.config.k - 1)
+        self.obs = next_obs.reshape(*shape, -1)
+        step = Trajectory(obs, subgoal, action, reward.astype(np.float32), self.obs, terminated, truncated, clock, last)
+        hierarchy = carry_on(self.hierarchy._replace(subgoal=subgoal), obs, self.obs, last, self.setup.space)
+        hierarchy = remember(hierarchy, obs, done, noise.hindsight, self.setup.space)
+        success = getattr(self.env, "succeeded", after.terminated & self.ends_on_success).reshape(shape)
+        self.hierarchy = draw_quiet(hierarchy, done, success, ready, noise.quiet, self.setup)
+        total = self.total + reward
+        self.total = np.where(done, 0.0, total)
+        if done.any():
+            ids = np.flatnonzero(done)
+            fresh = next_obs.copy()
+            fresh[ids] = observed(self.env, self.env.reset(ids), ids)
+            self.obs = fresh.reshape(*shape, -1)
+        return step, total.astype(np.float32)
+
     def random_walk(self, env_steps: int, poll: Callable[[], None] = lambda: None) -> list[Visited]:
         """Uniformly random actions. Ends by the task are ignored, if the environment can go on then."""
         seeds, phi = self.config.seeds, self.setup.space.phi
-        one = self.groups[0].env
-        goes_on = getattr(one, "steps_past_end", True)
-        walkers = -(-env_steps // one.time_limit) if goes_on else self.copies
+        goes_on = getattr(self.env, "steps_past_end", True)
+        walkers = -(-env_steps // self.env.time_limit) if goes_on else self.copies
         with closing(self.task.batch(len(seeds) * walkers, self.config.training.env_threads)) as env:
             here = phi(env.reset(seeds=copy_seeds(seeds, walkers, Stream.RANDOM_WALK_COPIES)))
             rngs = [np.random.default_rng([seed, Stream.RANDOM_WALK]) for seed in seeds]
@@ -181,28 +201,29 @@ class HostWorld:
     def evaluate(self, actors: list[Actors], episodes: int, env_steps: int) -> dict[str, NDArray[Any]]:
         """Whole episodes without exploration."""
         seeds = copy_seeds(self.config.seeds, episodes, Stream.EVAL, env_steps)
-        with self._naming_the_seed(self.config.seeds, episodes):
+        with self._naming_the_seed(episodes):
             return evaluate(self._evaluation, on_host(actors), seeds, self.setup, self.config.training.env_threads)
 
     def close(self) -> None:
         """The copies are not needed any more."""
-        if self._threads is not None:
-            self._threads.shutdown()
-        for source in (*(group.env for group in self.groups), self.task):
+        for source in (self.env, self.task):
             getattr(source, "close", lambda: None)()
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
-        """The complete state as named arrays, the same for any number of groups."""
+        """The complete state as named arrays."""
         if not self.exact:
             return {"restarts": np.array(self._restarts)}
-        return join([group.snapshot() for group in self.groups])
+        arrays: dict[str, NDArray[Any]] = {"obs": self.obs, "total": self.total}
+        arrays |= {name: array for name, array in self.hierarchy._asdict().items() if array is not None}
+        return arrays | {f"env/{name}": array for name, array in self.env.snapshot().items()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Continue exactly from a snapshot, or begin new episodes if the environment could not save its state."""
         if "restarts" in arrays:
             return self._begin(int(arrays["restarts"]) + 1)
-        for group in self.groups:
-            group.restore(arrays if len(self.groups) == 1 else group.part_of(arrays))
+        self.obs, self.total = arrays["obs"], arrays["total"]
+        self.hierarchy = SubgoalState(**{name: arrays[name] for name in SubgoalState._fields if name in arrays})
+        self.env.restore({name.removeprefix("env/"): array for name, array in arrays.items() if name.startswith("env/")})
 
 
 @contextlib.contextmanager

@@ -29,9 +29,6 @@ class AntGather:
     blocks: ClassVar[tuple[Block, ...]] = ()
     """None can be pushed."""
 
-    releases_gil: ClassVar[bool] = True
-    """Physics runs outside of Python."""
-
     apples: int = 8
     """Apples at the start of an episode."""
 

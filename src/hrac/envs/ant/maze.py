@@ -42,9 +42,6 @@ class AntMaze(BlockMaze):
     speed: ClassVar[float] = body.SPEED
     symbols: ClassVar[str] = "AM~"
 
-    releases_gil: ClassVar[bool] = True
-    """Physics runs outside of Python."""
-
     sigma: float = 0.0
     """Standard deviation of the noise added to the torso's (x, y) after each step."""
 
