@@ -6,8 +6,11 @@ several lengths beside the newest actors, in the same evaluation episodes.
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,11 +19,17 @@ from report import CHOICES, by_step, percent, read
 
 from hrac import config as configs
 from hrac.agents.agent import Averaged
+from hrac.agents.decide import Actors
+from hrac.api import write_config
 from hrac.config import Config
 from hrac.experiments import tasks
 from hrac.experiments.sweep import parse_vary
+from hrac.folder.files import POLICIES
 from hrac.folder.log import Row, RunLog
-from hrac.training import loop
+from hrac.runs import join
+from hrac.training import loop, policies
+from hrac.training.best import CHOSEN_BY
+from hrac.training.session import by_seed
 from hrac.training.state import Training
 
 LENGTHS = (5_000, 10_000, 20_000, 50_000)
@@ -32,53 +41,73 @@ FIRST = 50_000
 """On the slow point averages are evaluated from here on."""
 
 
-including = jax.jit(Averaged.including, static_argnames="share")
+@partial(jax.jit, static_argnames="shares")
+def including(averages: list[list[Averaged]], actors: list[Actors], shares: tuple[float, ...]) -> list[list[Averaged]]:
+    """Averages of several lengths after one more round, each with its share of the newest actors, in one program."""
+    return [
+        [average.including(newest, share) for average, newest in zip(parts, actors, strict=True)]
+        for parts, share in zip(averages, shares, strict=True)
+    ]
 
 
 class Averages:
-    """Averages of all actors over each of the lengths, evaluated whenever the newest actors are."""
+    """Averages of all actors over each of the lengths, evaluated whenever the newest actors are, from step `first` on.
 
-    def __init__(self, training: Training, out: Path, lengths: Sequence[int]) -> None:
-        self._training = training
-        first = [Averaged.of(actors) for actors in training.actors()]
-        self._averages = dict.fromkeys(lengths, first)
+    The newest actors and each average have a run folder below `out`: that of the newest has all metrics of the training, the
+    others have those of evaluations. Policies are written at each evaluation.
+    """
+
+    def __init__(self, training: Training, out: Path, lengths: Sequence[int], first: int = 0) -> None:
+        self._training, self._lengths, self._first = training, lengths, first
+        self._averages = [[Averaged.of(actors) for actors in training.actors()] for _ in lengths]
+        self._shares = tuple(training.config.training.round_env_steps / length for length in lengths)
         self._was_ready = False
         """Whether the last round was learned from."""
+        self._began = time.monotonic()
+        self._folders = {name: out / name for name in (NEWEST, *map(str, lengths))}
         self._logs = {}
-        for name in (NEWEST, *map(str, lengths)):
-            (out / name).mkdir(parents=True)
-            self._logs[name] = RunLog(out / name)
+        for name, folder in self._folders.items():
+            folder.mkdir(parents=True)
+            length = 0 if name == NEWEST else int(name)
+            write_config(folder, configs.replace(training.config, {"training.averaging_env_steps": length}))
+            self._logs[name] = RunLog(folder)
 
     def rows(self, rows: list[Row]) -> None:
         """Keep how the newest actors did."""
-        self._logs[NEWEST].write([row for row in rows if row.name in ("eval/return", "eval/success")])
+        self._logs[NEWEST].write(rows)
+        scores = by_seed([row for row in rows if row.name in CHOSEN_BY], self._training.config.seeds)
+        for name in [name for name in CHOSEN_BY if name in scores][:1]:
+            seconds, step = time.monotonic() - self._began, self._training.env_steps
+            self._logs[NEWEST].write_timing(step, seconds, step * len(scores[name]) / seconds)
+            print(f"{step:,} steps, {seconds:.0f} s: {name} {scores[name].mean():.3f} {scores[name].tolist()}", flush=True)
+            self._save(NEWEST, self._training.actors())
 
     def round(self) -> None:
         """Average, and evaluate if it is due."""
         training, limits = self._training, self._training.config.training
-        for length, averages in self._averages.items():
-            both = zip(averages, training.actors(), strict=True)
-            if self._was_ready:
-                self._averages[length] = [
-                    including(average, actors, limits.round_env_steps / length) for average, actors in both
-                ]
-            if training.due(limits.eval_every_env_steps):
-                self._evaluate(length)
+        if self._was_ready and self._lengths:
+            self._averages = including(self._averages, training.actors(), self._shares)
+        if training.due(limits.eval_every_env_steps) and training.env_steps >= self._first:
+            for length, averages in zip(self._lengths, self._averages, strict=True):
+                self._evaluate(str(length), averages)
         self._was_ready = bool(training.ready().any())
 
-    def _evaluate(self, length: int) -> None:
+    def _evaluate(self, name: str, averages: list[Averaged]) -> None:
         training = self._training
-        both = zip(self._averages[length], training.actors(), strict=True)
+        both = zip(averages, training.actors(), strict=True)
         actors = [average.actors._replace(embedding=newest.embedding) for average, newest in both]
         played = training.world.evaluate(actors, training.config.training.eval_episodes, training.env_steps)
-        for name in ("eval/return", "eval/success"):
-            if name in played:
-                total, weight = played[name].sum(axis=-1)
-                each = zip(training.config.seeds, (total / weight).tolist(), strict=True)
-                self._logs[str(length)].write([Row(seed, training.env_steps, name, value) for seed, value in each])
+        for metric, (total, weight) in ((metric, both.sum(axis=-1)) for metric, both in played.items()):
+            each = zip(training.config.seeds, (total / weight).tolist(), strict=True)
+            self._logs[name].write([Row(seed, training.env_steps, metric, value) for seed, value in each])
+        self._save(name, actors)
+
+    def _save(self, name: str, actors: list[Actors]) -> None:
+        training, newest = self._training, jax.device_get(join(actors))
+        policies.save(self._folders[name] / POLICIES, newest, training.config, training.setup, training.view)
 
     def save(self) -> None:
-        """Nothing is saved: a training that was ended early is made again."""
+        """No checkpoint is written: a training that was ended early is made again."""
 
     def close(self) -> None:
         """Close all logs."""
@@ -96,22 +125,30 @@ class ToTheEnd:
         """Go on."""
 
 
-def train(config: Config, out: Path, lengths: Sequence[int] = LENGTHS) -> None:
-    """Train a configuration. Each average has a folder of its own below `out`, with its evaluations."""
+def train(
+    config: Config,
+    out: Path,
+    lengths: Sequence[int] = LENGTHS,
+    first: int = 0,
+    prepare: Callable[[Training], None] = lambda training: None,
+) -> None:
+    """Train a configuration, with averages beside it. `prepare` may change the runs before they begin."""
     config = tasks.resolve(config)
     if out.exists():
         raise SystemExit(f"{out} exists. Choose another folder with --out")
     training = Training(config, tasks.make_env(config))
+    prepare(training)
     with contextlib.ExitStack() as stack:
         stack.callback(getattr(training.world, "close", lambda: None))
-        averages = stack.enter_context(contextlib.closing(Averages(training, out, lengths)))
+        averages = stack.enter_context(contextlib.closing(Averages(training, out, lengths, first)))
         loop.train(training, averages, ToTheEnd(), fresh=True)
 
 
-def config_of(task: str, seeds: Sequence[int], steps: int) -> Config:
-    """`hrac-plus` on a task, or on the slow point."""
+def config_of(task: str, seeds: Sequence[int], steps: int, changes: Mapping[str, Any]) -> Config:
+    """`hrac-plus` on a task, or on the slow point, with some settings changed."""
     name = tasks.name_of(slow_point.TASK) if task == "slow-point" else task
-    return configs.replace(tasks.config_for(name, "hrac-plus"), {"seeds": list(seeds), "training.total_env_steps": steps})
+    changes = {"seeds": list(seeds), "training.total_env_steps": steps, **changes}
+    return configs.replace(tasks.config_for(name, "hrac-plus"), changes)
 
 
 def table() -> None:
@@ -137,17 +174,21 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS, help="steps that averages are over")
+    parser.add_argument("--first", type=int, default=0, help="averages are evaluated from this step on")
     parser.add_argument("--set", nargs="+", default=[], metavar="FIELD=VALUE", help="settings, as in hrac sweep")
     options = parser.parse_args()
     if options.task is None:
         table()
     else:
         seeds, steps = TASKS.get(options.task, (tuple(range(100, 105)), 1_000_000))
-        config = config_of(options.task, options.seeds or seeds, options.steps or steps)
         changes = parse_vary(options.set)
         if several := [name for name, values in changes.items() if len(values) > 1]:
             parser.error(f"--set {several[0]}: one value is wanted")
+        chosen = {name: values[0] for name, values in changes.items()}
         train(
-            configs.replace(config, {name: values[0] for name, values in changes.items()}),
+            config_of(options.task, options.seeds or seeds, options.steps or steps, chosen),
             options.out or Path("runs") / f"averaging-{options.task}",
+            options.lengths,
+            options.first,
         )

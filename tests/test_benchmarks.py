@@ -16,6 +16,7 @@ from hrac.agents import td3
 from hrac.config import replace
 from hrac.experiments import tasks
 from hrac.folder.reading import read_series
+from hrac.runs import join
 from tiny import TWO_TD3
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -128,6 +129,34 @@ def test_averages_beside_the_newest_actors_are_those_of_the_setting(tmp_path, mo
     np.testing.assert_allclose(found.values, expected.values[:, -2:], rtol=1e-3)
     assert newest.steps.tolist() == expected.steps.tolist()
     assert newest.values[0, -1] != found.values[0, -1]
+
+
+def test_walking_ants_have_the_controller_of_the_package_and_keep_it_while_their_managers_learn(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    script = _script("walking_ant")
+    seen = []
+    small = {"seeds": [0, 1], "training.total_env_steps": 1600, "training.eval_episodes": 1, "env.time_limit": 40}
+    small |= {
+        "manager.buffer_windows": 40,
+        "manager.batch_size": 4,
+        "manager.start_fraction": 0.2,
+        "controller.buffer_steps": 800,
+        "controller.batch_size": 4,
+    }
+    small |= {"manager.hidden": (8,), "adjacency.hidden": (8,), "adjacency.pretrain_env_steps": 800}
+    config = replace(script.config_of("beyond-the-limit"), small)
+    assert config.manager.bootstrap_at_time_limit
+    script.averaging.train(
+        config, tmp_path / "run", lengths=(), prepare=lambda each: seen.append(each) or script.give_legs(each)
+    )
+    (training,) = seen
+    assert training.ready().all()
+    walker = hrac.load("ant-maze").actors
+    for run in range(2):
+        learned = jax.tree.map(lambda leaf, run=run: leaf[run], join(training.actors()))
+        jax.tree.map(lambda now, then: np.testing.assert_allclose(now, then, atol=1e-10), learned.controller, walker.controller)
+    managers = join([part.agent.manager for part in training.runs])
+    assert not np.array_equal(managers.actor.weights[0], managers.target_actor.weights[0])
 
 
 def test_the_tables_of_ablations_and_averages_are_told_from_stored_runs(capsys, monkeypatch):

@@ -87,7 +87,7 @@ def run(
     shown = display or progress.display(config.training.total_env_steps)
     wanted = _default_folder(config) if out is None else Path(out)
     with opening.new(wanted, unique=out is None) as folder, budget.explaining(config, needs):
-        _write_config(folder, config)
+        write_config(folder, config)
         return Outcome(*session.train(config, env, folder, shown, minutes=minutes, callbacks=callbacks, loggers=loggers))
 
 
@@ -220,7 +220,8 @@ def _default_folder(config: Config) -> Path:
     return Path("runs") / f"{references.folder_name(config.task)}-{config.method}-{when}"
 
 
-def _write_config(folder: Path, config: Config) -> None:
+def write_config(folder: Path, config: Config) -> None:
+    """Write with what a run was made: its configuration, versions, device and commit."""
     about = {
         "config": configs.to_dict(config),
         "versions": {name: _version(name) for name in ("hrac", "jax", "numpy", "optax", "gymnasium", "mujoco")},
