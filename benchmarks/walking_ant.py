@@ -1,7 +1,7 @@
-"""An ant that can walk already, in Ant Maze: `python benchmarks/walking_ant.py` prints the table, with a name it trains that.
+"""Trains an ant that can walk already, in Ant Maze: `python benchmarks/walking_ant.py NAME`.
 
 The controller is that of the package, and does not learn. What is left of `hrac-plus` are its manager and its adjacency
-network, in the body and the maze of Ant Maze, at a cost that two cores can pay.
+network, in the body and the maze of Ant Maze, at a cost that two cores can pay. The tables are printed by `time_limit.py`.
 """
 
 import argparse
@@ -11,7 +11,6 @@ from typing import Any
 import averaging
 import jax
 import jax.numpy as jnp
-from report import CHOICES, by_step
 
 import hrac
 from hrac import config as configs
@@ -36,7 +35,11 @@ SETTINGS: dict[str, Any] = {
     "training.eval_every_env_steps": 10_000,
     "training.eval_episodes": 20,
 }
-RUNS: dict[str, dict[str, Any]] = {"hrac-plus": {}, "beyond-the-limit": {"manager.bootstrap_at_time_limit": True}}
+RUNS: dict[str, dict[str, Any]] = {
+    "ends": {},
+    "goes-on": {"manager.bootstrap_at_time_limit": True},
+    "goes-on-0.98": {"manager.bootstrap_at_time_limit": True, "manager.discount": 0.98},
+}
 """Settings beside those of `hrac-plus`."""
 
 
@@ -59,20 +62,10 @@ def give_legs(training: Training) -> None:
     training.runs = [with_walker(run) for run in training.runs]
 
 
-def table() -> None:
-    """Success of all runs, at each evaluation of the newest actors."""
-    by_step({name: CHOICES / f"walking-ant-{name}" for name in RUNS})
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", choices=RUNS)
+    parser.add_argument("name", choices=RUNS)
     parser.add_argument("--out", type=Path, help="folder for the results")
     options = parser.parse_args()
-    if options.name is None:
-        table()
-    else:
-        out = options.out or Path("runs") / f"walking-ant-{options.name}"
-        averaging.train(
-            config_of(options.name), out, lengths=(20_000,), first=SETTINGS["adjacency.pretrain_env_steps"], prepare=give_legs
-        )
+    out = options.out or Path("runs") / f"walking-ant-{options.name}"
+    averaging.train(config_of(options.name), out, (20_000,), SETTINGS["adjacency.pretrain_env_steps"], give_legs)

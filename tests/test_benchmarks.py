@@ -144,7 +144,7 @@ def test_walking_ants_have_the_controller_of_the_package_and_keep_it_while_their
         "controller.batch_size": 4,
     }
     small |= {"manager.hidden": (8,), "adjacency.hidden": (8,), "adjacency.pretrain_env_steps": 800}
-    config = replace(script.config_of("beyond-the-limit"), small)
+    config = replace(script.config_of("goes-on"), small)
     assert config.manager.bootstrap_at_time_limit
     script.averaging.train(
         config, tmp_path / "run", lengths=(), prepare=lambda each: seen.append(each) or script.give_legs(each)
@@ -162,7 +162,7 @@ def test_walking_ants_have_the_controller_of_the_package_and_keep_it_while_their
 def test_the_tables_of_ablations_and_averages_are_told_from_stored_runs(capsys, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     text = (FOLDER / "README.md").read_text()
-    for name in ("ablations", "averaging"):
+    for name in ("ablations", "averaging", "time_limit"):
         _script(name).table()
         told = capsys.readouterr().out
         assert "| 250," in told
