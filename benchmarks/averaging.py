@@ -76,7 +76,8 @@ class Averages:
         """Keep how the newest actors did."""
         self._logs[NEWEST].write(rows)
         scores = by_seed([row for row in rows if row.name in CHOSEN_BY], self._training.config.seeds)
-        for name in [name for name in CHOSEN_BY if name in scores][:1]:
+        name = next((name for name in CHOSEN_BY if name in scores), None)
+        if name is not None:
             seconds, step = time.monotonic() - self._began, self._training.env_steps
             self._logs[NEWEST].write_timing(step, seconds, step * len(scores[name]) / seconds)
             print(f"{step:,} steps, {seconds:.0f} s: {name} {scores[name].mean():.3f} {scores[name].tolist()}", flush=True)
@@ -97,7 +98,8 @@ class Averages:
         both = zip(averages, training.actors(), strict=True)
         actors = [average.actors._replace(embedding=newest.embedding) for average, newest in both]
         played = training.world.evaluate(actors, training.config.training.eval_episodes, training.env_steps)
-        for metric, (total, weight) in ((metric, both.sum(axis=-1)) for metric, both in played.items()):
+        for metric, sums in played.items():
+            total, weight = sums.sum(axis=-1)
             each = zip(training.config.seeds, (total / weight).tolist(), strict=True)
             self._logs[name].write([Row(seed, training.env_steps, metric, value) for seed, value in each])
         self._save(name, actors)

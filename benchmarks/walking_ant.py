@@ -25,7 +25,7 @@ SETTINGS: dict[str, Any] = {
     "controller.learning_rate": 1e-12,  # the least that is allowed: no weight moves by 1e-8
     "controller.critic_learning_rate": 1e-12,
     "controller.updates_per_env_step": 0.025,  # 10 in a round instead of 400
-    "manager.updates_per_window": 120,  # for every k updates of the controller: 120 in a round, as always
+    "manager.updates_per_window": 120,  # counted by updates of the controller: 120 in a round, as always
     "manager.correction_candidates": 0,  # the controller is always the same
     "adjacency.pretrain_env_steps": 20_000,
     "adjacency.update_every_env_steps": 20_000,
@@ -68,4 +68,5 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, help="folder for the results")
     options = parser.parse_args()
     out = options.out or Path("runs") / f"walking-ant-{options.name}"
-    averaging.train(config_of(options.name), out, (20_000,), SETTINGS["adjacency.pretrain_env_steps"], give_legs)
+    first = SETTINGS["adjacency.pretrain_env_steps"]
+    averaging.train(config_of(options.name), out, lengths=(20_000,), first=first, prepare=give_legs)

@@ -135,6 +135,11 @@ def test_walking_ants_have_the_controller_of_the_package_and_keep_it_while_their
     monkeypatch.syspath_prepend(FOLDER)
     script = _script("walking_ant")
     seen = []
+
+    def prepare(training):
+        seen.append(training)
+        script.give_legs(training)
+
     small = {"seeds": [0, 1], "training.total_env_steps": 1600, "training.eval_episodes": 1, "env.time_limit": 40}
     small |= {
         "manager.buffer_windows": 40,
@@ -157,6 +162,17 @@ def test_walking_ants_have_the_controller_of_the_package_and_keep_it_while_their
         jax.tree.map(lambda now, then: np.testing.assert_allclose(now, then, atol=1e-10), learned.controller, walker.controller)
     managers = join([part.agent.manager for part in training.runs])
     assert not np.array_equal(managers.actor.weights[0], managers.target_actor.weights[0])
+
+
+def test_staying_and_the_way_are_paid_by_hand_worked_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    script = _script("time_limit")
+    assert script.cost(np.ones(15), windows=2) == pytest.approx(10 + 0.99 * 5)
+    assert script.cost(np.ones(15), windows=1) == 10
+    away = script.distances(per_window=10.0)  # 1 in a step: along the wall, past its end, and to the target
+    np.testing.assert_allclose(away[[0, 11, 19]], [(1 + 12**2) ** 0.5, (12**2 + 12**2) ** 0.5, (12**2 + 4**2) ** 0.5])
+    assert (len(away), away[-1]) == (33, 0.0)
+    assert script.first_to_stay(per_window=0.1) == 0  # 5 along the wall until the end, away from the target
 
 
 def test_the_tables_of_ablations_and_averages_are_told_from_stored_runs(capsys, monkeypatch):

@@ -221,7 +221,7 @@ def _default_folder(config: Config) -> Path:
 
 
 def write_config(folder: Path, config: Config) -> None:
-    """Write with what a run was made: its configuration, versions, device and commit."""
+    """Write what a run was made with: its configuration, versions, device and commit."""
     about = {
         "config": configs.to_dict(config),
         "versions": {name: _version(name) for name in ("hrac", "jax", "numpy", "optax", "gymnasium", "mujoco")},
