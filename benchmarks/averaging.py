@@ -21,7 +21,7 @@ from hrac import config as configs
 from hrac.agents.agent import Averaged
 from hrac.agents.decide import Actors
 from hrac.api import write_config
-from hrac.config import Config
+from hrac.config import Config, ConfigError
 from hrac.experiments import tasks
 from hrac.experiments.sweep import parse_vary
 from hrac.folder.files import POLICIES
@@ -170,7 +170,8 @@ def table() -> None:
         print(f"| {title} | {first:,} | {later.mean(axis=0).min():.2f} | {np.sum(later < 5.0)} of {later.size} |")
 
 
-if __name__ == "__main__":
+def main(words: Sequence[str] | None = None) -> None:
+    """What the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", nargs="?", help="slow-point, or a name from hrac list")
     parser.add_argument("--out", type=Path, help="folder for the results")
@@ -179,18 +180,23 @@ if __name__ == "__main__":
     parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS, help="steps that averages are over")
     parser.add_argument("--first", type=int, default=0, help="averages are evaluated from this step on")
     parser.add_argument("--set", nargs="+", default=[], metavar="FIELD=VALUE", help="settings, as in hrac sweep")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     if options.task is None:
-        table()
-    else:
-        seeds, steps = TASKS.get(options.task, (tuple(range(100, 105)), 1_000_000))
+        return table()
+    lengths = options.lengths
+    if len(set(lengths)) < len(lengths) or min(lengths, default=1) < 1:
+        parser.error(f"--lengths: different whole numbers from 1 up, got {' '.join(map(str, lengths))}")
+    seeds, steps = TASKS.get(options.task, (tuple(range(100, 105)), 1_000_000))
+    out = options.out or Path("runs") / f"averaging-{options.task}"
+    try:
         changes = parse_vary(options.set)
         if several := [name for name, values in changes.items() if len(values) > 1]:
             parser.error(f"--set {several[0]}: one value is wanted")
         chosen = {name: values[0] for name, values in changes.items()}
-        train(
-            config_of(options.task, options.seeds or seeds, options.steps or steps, chosen),
-            options.out or Path("runs") / f"averaging-{options.task}",
-            options.lengths,
-            options.first,
-        )
+        train(config_of(options.task, options.seeds or seeds, options.steps or steps, chosen), out, lengths, options.first)
+    except ConfigError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -131,6 +131,25 @@ def test_averages_beside_the_newest_actors_are_those_of_the_setting(tmp_path, mo
     assert newest.values[0, -1] != found.values[0, -1]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nope"], "task: there is no 'nope'"),
+        (["slow-point", "--steps", "1000"], "training.total_env_steps"),
+        (["slow-point", "--lengths", "0"], "--lengths: different whole numbers from 1 up, got 0"),
+        (["slow-point", "--lengths", "5", "5"], "--lengths: different whole numbers from 1 up, got 5 5"),
+        (["slow-point", "--set", "manager.eta=1,2"], "--set manager.eta: one value is wanted"),
+        (["slow-point", "--set", "manager.etta=1"], "manager.etta"),
+    ],
+)
+def test_averages_with_wrong_words_are_refused_in_one_line(words, told, capsys, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    with pytest.raises(SystemExit):
+        _script("averaging").main([*words[:1], "--out", str(tmp_path / "run"), *words[1:]])
+    assert told in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
 def test_walking_ants_have_the_controller_of_the_package_and_keep_it_while_their_managers_learn(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     script = _script("walking_ant")
@@ -151,9 +170,7 @@ def test_walking_ants_have_the_controller_of_the_package_and_keep_it_while_their
     small |= {"manager.hidden": (8,), "adjacency.hidden": (8,), "adjacency.pretrain_env_steps": 800}
     config = replace(script.config_of("goes-on"), small)
     assert config.manager.bootstrap_at_time_limit
-    script.averaging.train(
-        config, tmp_path / "run", lengths=(), prepare=lambda each: seen.append(each) or script.give_legs(each)
-    )
+    script.averaging.train(config, tmp_path / "run", lengths=(), prepare=prepare)
     (training,) = seen
     assert training.ready().all()
     walker = hrac.load("ant-maze").actors
