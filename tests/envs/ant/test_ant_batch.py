@@ -464,9 +464,8 @@ def test_without_noise_a_step_is_what_mujoco_alone_makes_of_it(task):
         np.testing.assert_array_equal(obs[:29], np.concatenate([data.qpos, data.qvel]))
 
 
-def pushed_against_walls(task, long_walls, monkeypatch):
-    """States of ants all over a map after some steps, how many of them touch a wall, and whether trees of boxes were used."""
-    monkeypatch.setattr(body, "_is_long", lambda wall: long_walls)
+def pushed_against_walls(task):
+    """States of ants all over a map after some steps, and how many of them touch a wall."""
     batch, rng = task.batch(60), np.random.default_rng(0)
     batch.reset()
     places = rng.uniform(batch.position_low[:2], batch.position_high[:2], (60, 2))
@@ -475,17 +474,25 @@ def pushed_against_walls(task, long_walls, monkeypatch):
         batch.step(rng.uniform(-30, 30, (60, 8)))
     walls = [geom for geom in range(batch.model.ngeom) if batch.model.geom(geom).name.startswith("wall")]
     touching = sum(np.isin(batch.data(copy).contact.geom, walls).any() for copy in range(60))
-    trees = not batch.model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_MIDPHASE.value
-    return np.concatenate([batch.qpos, batch.qvel], axis=1), touching, trees
+    return np.concatenate([batch.qpos, batch.qvel], axis=1), touching
 
 
-@pytest.mark.parametrize("task", [AntMaze(), AntGather()])
-def test_how_far_pairs_are_left_out_changes_no_bit(task, monkeypatch):
-    by_trees, touching, trees = pushed_against_walls(task, True, monkeypatch)
-    by_spheres, as_many, others = pushed_against_walls(task, False, monkeypatch)
-    assert (trees, others) == (True, False)
+@every_task
+def test_what_mujoco_does_by_default_and_we_leave_out_changes_no_bit(task, monkeypatch):
+    needless = body._needless(task.walls, ())
+    assert task.batch(1).model.opt.disableflags == needless
+    left_out, touching = pushed_against_walls(task)
+    monkeypatch.setattr(body, "_needless", lambda walls, blocks: 0)
+    assert task.batch(1).model.opt.disableflags == 0 != needless
+    by_default, as_many = pushed_against_walls(task)
     assert touching == as_many > 0
-    np.testing.assert_array_equal(by_trees, by_spheres)
+    np.testing.assert_array_equal(left_out, by_default)
+
+
+def test_where_ants_push_blocks_mujoco_looks_for_what_moves_by_itself():
+    islands, block = mujoco.mjtDisableBit.mjDSBL_ISLAND.value, body.Block((4.0, 0.0, 2.0), (1.0, 1.0, 1.0), 0.1, {"x": None})
+    assert body._needless((), ()) & islands
+    assert not body._needless((), (block,)) & islands
 
 
 # Time and observations.

@@ -78,17 +78,24 @@ def model(walls: Sequence[Wall], blocks: Sequence[Block] = ()) -> mujoco.MjModel
         _add_block(spec.worldbody, f"block_{number}", block, solimp)
     _colour(spec)
     compiled = spec.compile()
-    if not any(map(_is_long, walls)):
-        compiled.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_MIDPHASE.value
+    compiled.opt.disableflags |= _needless(walls, blocks)
     return compiled
 
 
-def _is_long(wall: Wall) -> bool:
-    """Whether the sphere around a wall holds much that is far from it.
+def _needless(walls: Sequence[Wall], blocks: Sequence[Block]) -> int:
+    """The parts of MuJoCo that only take time here, as its `disableflags`. What moves is the same, bit for bit.
 
     MuJoCo leaves out pairs that cannot touch by their spheres, or, more slowly, by trees of boxes (its "midphase"). Trees pay
-    for long walls only. What touches is the same, bit for bit.
+    for long walls only. And it looks for bodies that move independently of each other ("islands"): an ant alone is one.
     """
+    flags = mujoco.mjtDisableBit
+    trees = 0 if any(map(_is_long, walls)) else flags.mjDSBL_MIDPHASE.value
+    islands = 0 if blocks else flags.mjDSBL_ISLAND.value
+    return trees | islands
+
+
+def _is_long(wall: Wall) -> bool:
+    """Whether the sphere around a wall holds much that is far from it."""
     shorter, longer = sorted(wall.half_size[:2])
     return longer > 4 * shorter
 
