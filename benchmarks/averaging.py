@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 import slow_point
-from report import CHOICES, by_step, percent, read
+from report import CHOICES, RESULTS, by_step, percent, read
 
 from hrac import config as configs
 from hrac.agents.agent import Averaged
@@ -39,6 +39,9 @@ TASKS = {"slow-point": (tuple(range(100, 105)), 300_000), "maze": (tuple(range(1
 """The seeds and steps of the committed runs."""
 FIRST = 50_000
 """On the slow point averages are evaluated from here on."""
+ANTS = {NEWEST: RESULTS / "averaging-ant-maze" / NEWEST, "20,000 steps": RESULTS / "averaging-ant-maze" / "20000"}
+"""On Ant Maze."""
+ANTS_FIRST = 1_000_000
 
 
 @partial(jax.jit, static_argnames="shares")
@@ -154,7 +157,7 @@ def config_of(task: str, seeds: Sequence[int], steps: int, changes: Mapping[str,
 
 
 def table() -> None:
-    """The committed runs: each evaluation on the slow point, and how Maze goes on after it is first solved."""
+    """The committed runs: each evaluation on the slow point, how Maze goes on after it is first solved, and Ant Maze."""
     columns = {NEWEST: NEWEST} | {f"{length:,} steps": str(length) for length in LENGTHS}
     folders = {title: CHOICES / "averaging-slow-point" / name for title, name in columns.items()}
     by_step(folders, wanted=lambda step: step >= FIRST)
@@ -168,6 +171,11 @@ def table() -> None:
         first = series.steps[series.mean > 5.0][0]
         later = series.values[:, series.steps >= first + 50_000]
         print(f"| {title} | {first:,} | {later.mean(axis=0).min():.2f} | {np.sum(later < 5.0)} of {later.size} |")
+    print("\nAnt Maze\n")
+    by_step(ANTS, wanted=lambda step: step >= ANTS_FIRST)
+    series = [read(folder, "eval/success") for folder in ANTS.values()]
+    shares = (percent(each.values[:, each.steps >= ANTS_FIRST].mean(axis=1)) for each in series)
+    print("| mean of these | " + " | ".join(shares) + " |")
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -104,6 +104,13 @@ PLUS = {
     for task in ("ant-maze", "ant-maze-sparse", "ant-gather")
 }
 """On Ant Maze the two with eta 2 have no hindsight. These two have a torque of 20, too."""
+TRAININGS = {
+    "first": RESULTS / "plus/ant-maze",
+    "second, averaged": RESULTS / "plus-ablations/ant-maze-hrac-plus",
+    "third": RESULTS / "averaging-ant-maze/newest",
+    "third, averaged": RESULTS / "averaging-ant-maze/20000",
+}
+"""`hrac-plus` on Ant Maze, by the newest actors or by averages over 20,000 steps."""
 PLUS_GRIDS = {
     task: {"`hrac`": RESULTS / f"{task}-methods/hrac", "`hrac-plus`": RESULTS / "plus" / task} for task in ("maze", "key-chest")
 }
@@ -297,6 +304,8 @@ if __name__ == "__main__":
     pulls()
     print()
     each_ant()
+    print()
+    by_step(TRAININGS, wanted=lambda step: step % 250_000 == 0 and step > 0)
     for task, runs in (*POINTS.items(), *PLUS_POINTS.items()):
         print(f"\n{task}\n")
         points(runs)

@@ -11,15 +11,21 @@ from hrac.experiments import statistics
 from hrac.experiments.compare import Score
 from hrac.experiments.published import LEVELS
 from hrac.experiments.statistics import Cell, Estimate
+from hrac.folder import log
 from hrac.folder.log import TIMING
-from hrac.folder.reading import NoSuchMetricError
-from hrac.folder.reading import read_series as read
+from hrac.folder.reading import NoSuchMetricError, Series, series_of
 from hrac.view import curves, figures
 
 HERE = Path(__file__).parent
 RESULTS, CHOICES, IMAGES = HERE / "results", HERE / "choices", HERE.parent / "docs" / "images"
 TASKS = ("maze", "key-chest")
 TITLES = {task: curves.title_of(task) for task in TASKS}
+
+
+def read(folder: Path, metric: str) -> Series:
+    """A metric of a run. One that was made by a process per seed has a folder for each."""
+    parts = sorted(folder.glob("seed-*")) or [folder]
+    return series_of(folder, [row for part in parts for row in log.read(part)], metric)
 
 
 def first_above(folder: Path, level: float) -> str:
