@@ -33,11 +33,12 @@ def runs(task: str) -> dict[str, Path]:
 def table() -> None:
     """Per task: success by step, then how the last evaluation that all have went."""
     for task in MAZES:
+        cells = runs(task)
         print(f"{title_of(task)}\n")
-        by_step(runs(task), wanted=lambda step: step % 250_000 == 0 and step > 0)
+        by_step(cells, wanted=lambda step: step % 250_000 == 0 and step > 0)
         print()
         values = HOW | {"manager/value": ".0f" if task == "ant-maze" else ".2f"}
-        how_it_went({part: (folder, LAST) for part, folder in runs(task).items()}, values)
+        how_it_went({part: (folder, LAST) for part, folder in cells.items()}, values)
         print()
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 import slow_point
-from report import CHOICES, RESULTS, by_step, percent, read
+from improvements import TRAININGS
+from report import CHOICES, by_step, percent, read
 
 from hrac import config as configs
 from hrac.agents.agent import Averaged
@@ -39,9 +40,10 @@ TASKS = {"slow-point": (tuple(range(100, 105)), 300_000), "maze": (tuple(range(1
 """The seeds and steps of the committed runs."""
 FIRST = 50_000
 """On the slow point averages are evaluated from here on."""
-ANTS = {NEWEST: RESULTS / "averaging-ant-maze" / NEWEST, "20,000 steps": RESULTS / "averaging-ant-maze" / "20000"}
+ANTS = {NEWEST: TRAININGS["third"], "20,000 steps": TRAININGS["third, averaged"]}
 """On Ant Maze."""
 ANTS_FIRST = 1_000_000
+"""Averages of ants are evaluated from here on."""
 
 
 @partial(jax.jit, static_argnames="shares")
@@ -66,7 +68,8 @@ class Averages:
         self._shares = tuple(training.config.training.round_env_steps / length for length in lengths)
         self._was_ready = False
         """Whether the last round was learned from."""
-        self._began = time.monotonic()
+        self._began = self._before = time.monotonic()
+        self._last_step = training.env_steps
         self._folders = {name: out / name for name in (NEWEST, *map(str, lengths))}
         self._logs = {}
         for name, folder in self._folders.items():
@@ -81,9 +84,14 @@ class Averages:
         scores = by_seed([row for row in rows if row.name in CHOSEN_BY], self._training.config.seeds)
         name = next((name for name in CHOSEN_BY if name in scores), None)
         if name is not None:
-            seconds, step = time.monotonic() - self._began, self._training.env_steps
-            self._logs[NEWEST].write_timing(step, seconds, step * len(scores[name]) / seconds)
-            print(f"{step:,} steps, {seconds:.0f} s: {name} {scores[name].mean():.3f} {scores[name].tolist()}", flush=True)
+            now, step = time.monotonic(), self._training.env_steps
+            pace = (step - self._last_step) * len(scores[name]) / (now - self._before)
+            self._before, self._last_step = now, step
+            self._logs[NEWEST].write_timing(step, now - self._began, pace)
+            print(
+                f"{step:,} steps, {now - self._began:.0f} s: {name} {scores[name].mean():.3f} {scores[name].tolist()}",
+                flush=True,
+            )
             self._save(NEWEST, self._training.actors())
 
     def round(self) -> None:
@@ -171,11 +179,11 @@ def table() -> None:
         first = series.steps[series.mean > 5.0][0]
         later = series.values[:, series.steps >= first + 50_000]
         print(f"| {title} | {first:,} | {later.mean(axis=0).min():.2f} | {np.sum(later < 5.0)} of {later.size} |")
-    print("\nAnt Maze\n")
-    by_step(ANTS, wanted=lambda step: step >= ANTS_FIRST)
-    series = [read(folder, "eval/success") for folder in ANTS.values()]
-    shares = (percent(each.values[:, each.steps >= ANTS_FIRST].mean(axis=1)) for each in series)
-    print("| mean of these | " + " | ".join(shares) + " |")
+    print(f"\n| Ant Maze, {ANTS_FIRST:,} steps and more | success | worst evaluation of a seed |\n|---|---|---|")
+    for title, folder in ANTS.items():
+        series = read(folder, "eval/success")
+        later = series.values[:, series.steps >= ANTS_FIRST]
+        print(f"| {title} | {later.mean():.1%} | {later.min():.0%} |")
 
 
 def main(words: Sequence[str] | None = None) -> None:
