@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -330,6 +331,13 @@ def test_a_pull_along_ways_needs_a_table(source):
     message = 'manager.way_pull must be 0 unless adjacency.source is "table" or "oracle", which ways lead over, got 2'
     with pytest.raises(ConfigError, match=message):
         replace(config_for("ant-maze"), {"manager.way_pull": 2.0, "adjacency.source": source})
+
+
+@pytest.mark.parametrize("sigma", [0.0, (1.0, 0.0)])
+def test_a_search_needs_noise_in_all_coordinates(sigma):
+    message = re.escape(f"manager.noise_sigma must be more than 0 where manager.search_candidates is, got {sigma}")
+    with pytest.raises(ConfigError, match=message):
+        replace(config_for("ant-maze"), {"manager.search_candidates": 5, "manager.noise_sigma": sigma})
 
 
 def test_another_learner_begins_with_its_own_defaults():

@@ -91,12 +91,12 @@ FLIPS = {
     "manager's value": (
         td3,
         "actor_loss",
-        lambda original: _changed(original, lambda loss, metrics, *a: 2 * a[5] * metrics["penalty"] - loss),
+        lambda original: _changed(original, lambda loss, metrics, *a: 2 * a[5].penalty_weight * metrics["penalty"] - loss),
     ),
     "manager's adjacency": (
         td3,
         "actor_loss",
-        lambda original: _changed(original, lambda loss, metrics, *a: loss - 2 * a[5] * metrics["penalty"]),
+        lambda original: _changed(original, lambda loss, metrics, *a: loss - 2 * a[5].penalty_weight * metrics["penalty"]),
     ),
     "controller's policy": (
         a2c,

@@ -77,11 +77,11 @@ def _flipped_actor_loss(controller: bool, value: bool):
     """The actor loss with the sign of one term of one level flipped; only the manager's has a penalty."""
 
     def flip(original):
-        def loss(actor, critic, batch, actions, penalty, weight, *rest):
-            total, metrics = original(actor, critic, batch, actions, penalty, weight, *rest)
+        def loss(actor, critic, batch, actions, penalty, settings, *rest):
+            total, metrics = original(actor, critic, batch, actions, penalty, settings, *rest)
             if (penalty is None) is not controller:
                 return total, metrics
-            too_far = weight * metrics.get("penalty", 0.0)
+            too_far = settings.penalty_weight * metrics.get("penalty", 0.0)
             return (2 * too_far - total if value else total - 2 * too_far), metrics
 
         return loss

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -79,6 +80,10 @@ class Config:
         if (pull := self.manager.way_pull) > 0:
             allowed = f'0 unless adjacency.source is "table" or "oracle", which ways lead over, got {pull:g}'
             _require(self.adjacency.source in ("table", "oracle"), "manager.way_pull", allowed)
+
+        if self.manager.search_candidates > 0:
+            allowed = f"more than 0 where manager.search_candidates is, got {self.manager.noise_sigma}"
+            _require(np.min(self.manager.noise_sigma) > 0, "manager.noise_sigma", allowed)
 
     def _check_without_manager(self) -> None:
         """Without a manager there is nobody whose subgoals could be constrained or corrected."""

@@ -118,6 +118,10 @@ class ManagerConfig:
     multiplied so that it rises as steeply with the subgoal as the learned distance does. With "slope", `eta` is how much
     stronger the adjacency loss pulls than the value in an update that has both, whatever the rewards and the map are (ours)."""
 
+    search_candidates: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Noisy subgoals (`noise_sigma`) among which the actor's loss looks for a better one than the actor's own, by value and
+    adjacency, to draw it there. It finds those that do not lie uphill, as beyond a wall (ours). 0: none (paper)."""
+
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""
 

@@ -12,6 +12,7 @@ from hrac.nets import MLP
 
 LINE = SubgoalSpace(False, (0.0,), (10.0,))
 CFG = Settings(hidden=(32,), actor_learning_rate=1e-2, critic_learning_rate=1e-2, soft_update_rate=0.05, discount=0.99)
+MEAN, SLOPE = CFG._replace(value_scale="mean"), CFG._replace(value_scale="slope")
 KEY = jax.random.key(7)
 INIT = jax.jit(td3.init, static_argnums=(1, 2, 3))
 UPDATE_ACTOR = jax.jit(td3.update_actor, static_argnums=(2, 3, 4, 5))
@@ -74,7 +75,8 @@ def test_joined_critics_are_one_network_and_come_apart_as_they_were():
 )
 def test_actor_loss_by_hand(with_value, eta, expected):
     actor, batch = _constant(1, 0.0), _windows(3, 1.0, 0.0, 0.0, True)
-    loss, metrics = td3.actor_loss(actor, _constant(2, 7.0), batch, LINE, _beyond(1.0), eta, with_value)
+    cfg = CFG._replace(penalty_weight=eta)
+    loss, metrics = td3.actor_loss(actor, _constant(2, 7.0), batch, LINE, _beyond(1.0), cfg, with_value)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
     np.testing.assert_allclose(metrics["penalty"], 3.0, rtol=1e-5)
 
@@ -89,11 +91,11 @@ def test_the_value_term_on_one_scale_by_hand():
     critic = MLP((jnp.array([[1.0], [0.0]]),), (jnp.zeros(1),))  # the value is the observation
     batch = _windows(3, 0.0, 0.0, 0.0, True)._replace(obs=jnp.array([[3.0], [1.0], [-2.0]]))
     far = lambda obs, subgoal: jnp.asarray(0.5)  # noqa: E731
-    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, 20.0, value_scale="mean")
+    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, MEAN._replace(penalty_weight=20.0))
     np.testing.assert_allclose(loss, -1 / 3 + 20.0 * 0.5, rtol=1e-6)
-    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, 20.0)
+    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, CFG._replace(penalty_weight=20.0))
     np.testing.assert_allclose(loss, -2 / 3 + 20.0 * 0.5, rtol=1e-6)
-    without, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, 20.0, with_value=False, value_scale="mean")
+    without, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, far, MEAN._replace(penalty_weight=20.0), False)
     np.testing.assert_allclose(without, 20.0 * 0.5, rtol=1e-6)
 
 
@@ -102,8 +104,8 @@ def test_the_gradient_of_the_value_term_does_not_grow_with_the_rewards():
     steep = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),))  # the value is the subgoal
     steeper = jax.tree.map(lambda leaf: 100.0 * leaf, steep)
     grads = [
-        jax.grad(lambda a, c=critic, s=scale: td3.actor_loss(a, c, batch, LINE, None, 0.0, value_scale=s)[0])(actor).weights[0]
-        for critic, scale in ((steep, "mean"), (steeper, "mean"), (steep, "plain"), (steeper, "plain"))
+        jax.grad(lambda a, c=critic, s=cfg: td3.actor_loss(a, c, batch, LINE, None, s)[0])(actor).weights[0]
+        for critic, cfg in ((steep, MEAN), (steeper, MEAN), (steep, CFG), (steeper, CFG))
     ]
     np.testing.assert_allclose(grads[0], grads[1], rtol=1e-5)
     np.testing.assert_allclose(100.0 * grads[2], grads[3], rtol=1e-5)
@@ -117,7 +119,7 @@ def test_values_that_rise_as_steeply_as_the_excess_by_hand():
     np.testing.assert_allclose(td3.slopes(_constant(1, 0.0), critic, obs, LINE, half), (3.0, 0.5), rtol=1e-5)
     batch = _windows(2, 0.0, 0.0, 0.0, True)._replace(obs=obs)
     # The actor asks for 5: values 116 and 117, the excess is 0.5 * 4 - 1 = 1 and 0.5 * 3 - 1 = 0.5.
-    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, half, 4.0, value_scale="slope")
+    loss, _ = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, half, SLOPE._replace(penalty_weight=4.0))
     np.testing.assert_allclose(loss, -116.5 / 6.0 + 4.0 * 0.75, rtol=1e-5)
 
 
@@ -127,14 +129,52 @@ def test_with_slopes_eta_says_which_pull_wins(eta, direction, rewards):
     """Beyond the hinge the value pulls the subgoal up and the adjacency loss down; eta = 1 is the balance."""
     critic = MLP((jnp.array([[0.0], [rewards]]),), (jnp.array([-7.0 * rewards]),))
     batch, actor = _windows(4, 1.0, 0.0, 0.0, True), _constant(1, 0.0)
-    slope = jax.grad(lambda a: td3.actor_loss(a, critic, batch, LINE, _beyond(1.0), eta, value_scale="slope")[0])(actor)
+    cfg = SLOPE._replace(penalty_weight=eta)
+    slope = jax.grad(lambda a: td3.actor_loss(a, critic, batch, LINE, _beyond(1.0), cfg)[0])(actor)
     assert np.sign(-slope.biases[0][0]) == direction
 
 
 def test_flat_values_are_not_divided_by_zero():
     batch = _windows(4, 1.0, 0.0, 0.0, True)
-    loss, _ = td3.actor_loss(_constant(1, 0.0), _constant(2, 0.0), batch, LINE, _beyond(1.0), 2.0, value_scale="slope")
+    cfg = SLOPE._replace(penalty_weight=2.0)
+    loss, _ = td3.actor_loss(_constant(1, 0.0), _constant(2, 0.0), batch, LINE, _beyond(1.0), cfg)
     np.testing.assert_allclose(loss, 2.0 * 3.0, rtol=1e-5)
+
+
+def _worth_by_hand(action):
+    """Two hills on the line from 0 to 10: a low one at 8 and a high one at 2, with a valley at 5."""
+    return jnp.interp(action[0], jnp.array([0.0, 2.0, 5.0, 8.0, 10.0]), jnp.array([0.0, 2.0, 0.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("noise", "expected"),
+    [
+        ([1.0, -1.0, -5.0], 3.0),  # 9 is worth 0.5, 7 is worth 2/3, 3 is worth 4/3
+        ([1.0, -1.0, -3.0], 8.0),  # none is worth more than 1
+        ([-20.0, -6.5, 20.0], 1.5),  # clipped to 0 and 10, which are worth nothing
+    ],
+)
+def test_a_better_action_by_hand(noise, expected):
+    found = td3.better_action(jnp.array([8.0]), jnp.array(noise)[:, None], _worth_by_hand, LINE)
+    np.testing.assert_allclose(found, [expected])
+
+
+def test_the_search_draws_the_actor_to_the_better_of_the_candidates_by_hand():
+    """The value is the subgoal. From position 1 the actor asks for 5: 3 beyond the hinge. Worth 5 - 0.5 * 3 = 3.5.
+
+    The candidates are 9, worth 9 - 0.5 * 7 = 5.5, and 3, worth 3 - 0.5 = 2.5. The distance from the first is two standard
+    deviations: its square is added. With eta 2 they are worth -5 and 1, and 5 is worth -1: 3 is the best.
+    """
+    critic, batch = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),)), _windows(2, 1.0, 0.0, 0.0, True)
+    noise = jnp.tile(jnp.array([[4.0], [-2.0]]), (2, 1, 1))
+    for eta, distance, direction in ((0.5, 2.0, 1.0), (2.0, 1.0, -1.0)):
+        cfg = CFG._replace(penalty_weight=eta, search_candidates=2, search_sigma=(2.0,))
+        loss = lambda actor, noise, cfg=cfg: td3.actor_loss(actor, critic, batch, LINE, _beyond(1.0), cfg, noise=noise)  # noqa: E731
+        (searching, metrics), grads = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), noise)
+        (plain, _), without = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), None)
+        np.testing.assert_allclose(searching - plain, distance**2, rtol=1e-5)
+        np.testing.assert_allclose(metrics["search_distance"], distance, rtol=1e-5)
+        assert np.sign(without.biases[0] - grads.biases[0]) == direction
 
 
 def test_critics_may_have_layer_norms_and_actors_have_none():
@@ -154,7 +194,7 @@ def test_the_output_penalty_by_hand():
     np.testing.assert_allclose(td3.squared_output(actor, obs), 11.75)
     batch = Transition(obs, jnp.zeros((2, 2)), jnp.zeros(2), obs, jnp.ones(2, bool))
     square = SubgoalSpace(True, (0.0, 0.0), (1.0, 1.0))
-    loss, metrics = td3.actor_loss(actor, _constant(3, 7.0), batch, square, None, 0.0, True, 0.1)
+    loss, metrics = td3.actor_loss(actor, _constant(3, 7.0), batch, square, None, CFG._replace(output_penalty=0.1))
     np.testing.assert_allclose(loss, -7.0 + 0.1 * 11.75, rtol=1e-6)
     assert metrics == {"saturation": 0.5}  # tanh 3 and tanh -6 are beyond 0.95
 
@@ -166,7 +206,7 @@ def test_the_output_penalty_alone_draws_the_output_towards_zero():
     assert td3.squared_output(after.actor, batch.obs) < td3.squared_output(before.actor, batch.obs)
 
 
-def _train(cfg, make_batch, updates=800, value_every=1, penalty=None):
+def _train(cfg, make_batch, updates=800, value_every=1, penalty=None, first=None):
     @jax.jit
     def run(state, keys):
         def some(state, keys):
@@ -177,7 +217,7 @@ def _train(cfg, make_batch, updates=800, value_every=1, penalty=None):
         return jax.lax.scan(some, state, keys)[0]
 
     keys = jax.random.split(jax.random.key(1), (updates // value_every, value_every))
-    return run(INIT(jax.random.key(0), 1, 1, cfg), keys)
+    return run(INIT(jax.random.key(0), 1, 1, cfg) if first is None else first, keys)
 
 
 def _bandit(key):
@@ -202,6 +242,27 @@ def test_probe_the_adjacency_loss_keeps_the_best_adjacent_subgoal():
     cfg = CFG._replace(penalty_weight=20.0, actor_learning_rate=1e-3)
     state = _train(cfg, _bandit, updates=2000, value_every=2, penalty=_beyond(3.0))
     np.testing.assert_allclose(td3.act(state.actor, jnp.array([2.0]), LINE), [5.0], atol=0.4)
+
+
+def _at_eight(actor):
+    """The actor with weights of 0 in its last layer, and the output that stands for 8 of 0 to 10."""
+    last, output = jnp.zeros_like(actor.weights[-1]), jnp.log(jnp.array([8.0 / 2.0]))
+    return actor._replace(weights=(*actor.weights[:-1], last), biases=(*actor.biases[:-1], output))
+
+
+@pytest.mark.parametrize(("candidates", "expected"), [(0, 8.0), (20, 2.0)])
+def test_probe_the_search_leaves_a_low_hill_for_a_high_one(candidates, expected):
+    """A subgoal of 8 pays 1 and one of 2 pays 2, with nothing between. The actor begins at the first."""
+
+    def two_hills(key):
+        windows = _bandit(key)
+        high, low = (jnp.exp(-((windows.action[:, 0] - top) ** 2) / 2) for top in (2.0, 8.0))
+        return windows._replace(reward=2 * high + low)
+
+    valued = _train(CFG._replace(actor_learning_rate=1e-9), two_hills, updates=3000)
+    cfg = CFG._replace(search_candidates=candidates, search_sigma=3.0)
+    state = _train(cfg, two_hills, first=valued._replace(actor=_at_eight(valued.actor)))
+    np.testing.assert_allclose(td3.act(state.actor, jnp.array([2.0]), LINE), [expected], atol=0.5)
 
 
 def test_probe_two_states_the_value_is_carried_back_with_the_discount():

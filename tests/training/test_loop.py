@@ -368,3 +368,11 @@ def test_a_run_says_when_learning_starts_and_when_it_never_will(tmp_path, steps,
     assert display.lines == ["random behaviour for 400 steps, first adjacency network ...", said]
     learned = "manager/critic_loss" in (tmp_path / "run" / "metrics.csv").read_text()
     assert learned == (steps > 560)
+
+
+def test_the_search_is_made_in_the_updates_with_a_value_term_and_logged(tmp_path):
+    """On Maze every second update has one."""
+    _train(tmp_path / "run", 1200, manager__search_candidates=4, manager__value_scale="slope")
+    distances = [row.value for row in log.read(tmp_path / "run") if row.name == "manager/search_distance"]
+    assert distances
+    assert all(0 < distance < 5 for distance in distances)

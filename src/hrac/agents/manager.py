@@ -42,6 +42,8 @@ def settings(cfg: Config) -> Settings:
         output_penalty=level.output_penalty,
         layer_norm=level.critic_layer_norm,
         value_scale=level.value_scale,
+        search_candidates=level.search_candidates,
+        search_sigma=level.noise_sigma,
     )
 
 
@@ -100,7 +102,7 @@ def _all_updates(update: Update, manager: TD3State, drawn: Drawn, every: int) ->
         if len(drawn[0]) == 1:
             return manager, jax.tree.map(lambda number: number[None], once)
         manager, metrics = jax.lax.scan(lambda state, each: update(state, each, False), manager, others)
-        return manager, jax.tree.map(lambda one, more: jnp.append(more, one), once, metrics)
+        return manager, {name: jnp.append(metrics.get(name, jnp.zeros(0)), one) for name, one in once.items()}
 
     count = len(drawn[0])
     every = min(every, count)

@@ -5,7 +5,8 @@
     actor:  -Q_1(s, pi(s)) + w max(excess, 0) + v z^2       the manager's excess is that of the adjacency loss (Eq. 12, 13)
 
 z is the actor's output before it is squashed into an action; the paper has no such term (v = 0). The first term may be brought
-to the scale of the second, and critics may have layer norms (not in the paper). Only the manager has settings for these.
+to the scale of the second, the actor may look around for a better action, and critics may have layer norms (not in the paper).
+Only the manager has settings for these.
 
 Both critics, the actor and all slow copies are updated at every call. Levels and tasks differ in `Settings` only.
 
@@ -28,6 +29,10 @@ FLAT = 1e-6
 Metrics = dict[str, Array]
 Excess = Callable[[Float[Array, " obs"], Float[Array, " action"]], Float[Array, ""]]
 """How far an action lies beyond what is allowed; below 0 if it does not. What is beyond is penalised."""
+Worth = Callable[[Float[Array, " action"]], Float[Array, ""]]
+"""What an action is worth in a state."""
+SEARCH = 1
+"""Folded into the key of an update, for the noise of the search."""
 
 
 @runtime_checkable
@@ -61,6 +66,8 @@ class Settings(NamedTuple):
     layer_norm: bool = False
     value_scale: str = "plain"
     pull_weight: float = 0.0
+    search_candidates: int = 0
+    search_sigma: float | tuple[float, ...] = 1.0
 
 
 class Transition(NamedTuple):
@@ -229,47 +236,79 @@ def slopes(
     return of_value, of_excess
 
 
+def value_factors(
+    actor: MLP, critic: MLP, obs: Float[Array, "batch obs"], actions: Range, excess: Excess | None, settings: Settings
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """What the value of the actor's choice is multiplied by, and what it is divided by, taken as constants.
+
+    With the `value_scale` "mean" it is divided by its mean absolute value over the minibatch, with "slope" multiplied so that
+    it rises as steeply as the excess does, by the `slopes` over the minibatch. It then weighs the same, whatever the rewards.
+    """
+    times, by = jnp.ones(()), jnp.ones(())
+    if settings.value_scale == "mean":
+        by = jnp.mean(jnp.abs(jax.vmap(lambda obs: value(critic, obs, act(actor, obs, actions)))(obs)))
+    elif settings.value_scale == "slope" and excess is not None:
+        by, times = slopes(actor, critic, obs, actions, excess)
+    return jax.lax.stop_gradient(times), jax.lax.stop_gradient(jnp.maximum(by, FLAT))
+
+
+def better_action(
+    own: Float[Array, " action"], noise: Float[Array, "candidates action"], worth: Worth, actions: Range
+) -> Float[Array, " action"]:
+    """The action that is worth most: `own`, or one of those that noise makes of it."""
+    around = jax.vmap(lambda each: jnp.clip(own + each, *actions.bounds(own)))(noise)
+    worths = jax.vmap(worth)(around)
+    best = jnp.argmax(worths)
+    return jnp.where(worths[best] > worth(own), around[best], own)
+
+
 def actor_loss(
     actor: MLP,
     critic: MLP,
     batch: Transition,
     actions: Range,
     excess: Excess | None,
-    penalty_weight: float,
+    settings: Settings,
     with_value: bool = True,
-    output_penalty: float = 0.0,
-    value_scale: str = "plain",
     pull: Excess | None = None,
-    pull_weight: float = 0.0,
+    noise: Float[Array, "batch candidates action"] | None = None,
 ) -> tuple[Float[Array, ""], Metrics]:
     """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output, plus
     the weighted `pull`.
 
-    With the `value_scale` "mean" the value is divided by its mean absolute value over the minibatch, with "slope" it is
-    multiplied so that it rises as steeply as the excess does, by the `slopes` over the minibatch. Either number is taken as a
-    constant. The value then weighs the same, whatever the rewards.
+    With `noise` also the squared distance from a `better_action` by value and penalty, in units of `search_sigma`. So the actor
+    finds one that does not lie uphill, as beyond a wall.
     """
+    times, by = value_factors(actor, critic, batch.obs, actions, excess, settings) if with_value else (0.0, 1.0)
 
-    def terms(obs: Array) -> tuple[Array, Array, Array]:
-        action = act(actor, obs, actions)
+    def value_and_penalty(obs: Array, action: Array) -> tuple[Array, Array]:
         chosen_value = value(critic, obs, action) if with_value else jnp.zeros(())
-        penalty = jnp.zeros(()) if excess is None else jax.nn.relu(excess(obs, action))
-        return chosen_value, penalty, saturation(action, actions)
+        return chosen_value, jnp.zeros(()) if excess is None else jax.nn.relu(excess(obs, action))
 
-    chosen_values, *others = jax.vmap(terms)(batch.obs)
-    mean_value, penalised, saturated = map(jnp.mean, (chosen_values, *others))
-    if value_scale == "mean":
-        mean_value = mean_value / jnp.maximum(jax.lax.stop_gradient(jnp.mean(jnp.abs(chosen_values))), FLAT)
-    elif value_scale == "slope" and with_value and excess is not None:
-        of_value, of_excess = jax.lax.stop_gradient(slopes(actor, critic, batch.obs, actions, excess))
-        mean_value = mean_value * of_excess / jnp.maximum(of_value, FLAT)
+    def terms(obs: Array) -> tuple[Array, ...]:
+        action = act(actor, obs, actions)
+        return *value_and_penalty(obs, action), saturation(action, actions)
+
+    def apart(obs: Array, noise: Array) -> Array:
+        def worth(action: Array) -> Array:
+            chosen_value, penalty = value_and_penalty(obs, action)
+            return chosen_value * times / by - settings.penalty_weight * penalty
+
+        own = act(actor, obs, actions)
+        better = better_action(jax.lax.stop_gradient(own), noise, worth, actions)
+        return jnp.sum(((own - better) / jnp.asarray(settings.search_sigma, own.dtype)) ** 2)
+
+    mean_value, penalised, saturated = map(jnp.mean, jax.vmap(terms)(batch.obs))
+    loss = -mean_value * times / by + settings.penalty_weight * penalised
     metrics = {"saturation": saturated} | ({} if excess is None else {"penalty": penalised})
-    loss = -mean_value + penalty_weight * penalised
+    if with_value and noise is not None:
+        squared = jnp.mean(jax.vmap(apart)(batch.obs, noise))
+        loss, metrics["search_distance"] = loss + squared, jnp.sqrt(squared)
     if pull is not None:
         away = jnp.mean(jax.vmap(lambda obs: pull(obs, act(actor, obs, actions)))(batch.obs))
-        loss, metrics["off_the_way"] = loss + pull_weight * away, away
-    if output_penalty > 0:
-        loss = loss + output_penalty * squared_output(actor, batch.obs)
+        loss, metrics["off_the_way"] = loss + settings.pull_weight * away, away
+    if settings.output_penalty > 0:
+        loss = loss + settings.output_penalty * squared_output(actor, batch.obs)
     return loss, metrics
 
 
@@ -295,10 +334,11 @@ def update_actor(
     settings: Settings,
     with_value: bool = True,
     pull: Excess | None = None,
+    noise: Float[Array, "batch candidates action"] | None = None,
 ) -> tuple[TD3State, Metrics]:
     """One gradient step of the actor, with or without its value term; none if no term is left."""
-    weights = (settings.penalty_weight, with_value, settings.output_penalty, settings.value_scale, pull, settings.pull_weight)
-    grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, first_of(state.critics), batch, actions, excess, *weights)
+    terms = (excess, settings, with_value, pull, noise)
+    grads, metrics = jax.grad(actor_loss, has_aux=True)(state.actor, first_of(state.critics), batch, actions, *terms)
     penalised = excess is not None and settings.penalty_weight > 0
     if with_value or penalised or pull is not None or settings.output_penalty > 0:
         actor, actor_opt = descend(_actor_optimiser(settings), grads, state.actor_opt, state.actor)
@@ -318,7 +358,12 @@ def update(
 ) -> tuple[TD3State, Metrics]:
     """One update: critics, actor, then all targets."""
     state, critic_metrics = update_critics(key, state, batch, actions, settings)
-    state, actor_metrics = update_actor(state, batch, actions, excess, settings, with_value, pull)
+    noise = None
+    if settings.search_candidates > 0:
+        shape = (len(batch.obs), settings.search_candidates, batch.action.shape[-1])
+        sigma = jnp.broadcast_to(jnp.asarray(settings.search_sigma, batch.action.dtype), shape)
+        noise = sigma * jax.random.normal(jax.random.fold_in(key, SEARCH), shape)
+    state, actor_metrics = update_actor(state, batch, actions, excess, settings, with_value, pull, noise)
     state = state._replace(
         target_actor=soft_update(state.target_actor, state.actor, settings.soft_update_rate),
         target_critics=soft_update(state.target_critics, state.critics, settings.soft_update_rate),

@@ -79,10 +79,12 @@ def needs(config: Config, size: Sizes) -> dict[str, int]:
     copies, walks = train.envs_per_run, -(-adjacency.pretrain_env_steps // size.time_limit)
     round_steps = train.round_env_steps + config.k * copies
     tried = (manager.correction_candidates + 2) * config.k * _work(controller.hidden) if manager.correction_candidates else 0
+    searched = _work(manager.hidden) + _work(adjacency.hidden)
     one_run = networks(config, size) | {
         "manager.buffer_windows": kept * step,
         "manager.batch_size": manager.batch_size * (config.manager_updates * window + _work(manager.hidden)),
         "manager.correction_candidates": manager.batch_size * tried,
+        "manager.search_candidates": manager.batch_size * manager.search_candidates * searched,
         "manager.candidates": copies * manager.candidates * _work(adjacency.hidden),
         "adjacency.batch_size": adjacency.batch_size * (CHUNK_GRADIENT_STEPS * pair + _work(adjacency.hidden)),
         "adjacency.pretrain_env_steps": walks * ((size.time_limit + 1) * 8 * size.obs + size.copy_bytes),
