@@ -205,10 +205,10 @@ class Falls:
         """No checkpoint is written: a training that was ended early is made again."""
 
 
-def train(out: Path, steps: int, changes: list[str]) -> None:
+def train(out: Path, seeds: tuple[int, ...], steps: int, changes: list[str]) -> None:
     """Train `hrac-plus` on Maze with some settings changed."""
     chosen = {name: values[0] for name, values in parse_vary(changes).items()}
-    config = tasks.resolve(config_of("maze", SEEDS, steps, chosen))
+    config = tasks.resolve(config_of("maze", seeds, steps, chosen))
     if out.exists():
         raise SystemExit(f"{out} exists. Choose another folder")
     env = tasks.make_env(config)
@@ -235,6 +235,7 @@ def table() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", nargs="?", type=Path, help="folder for a training; none: print the table")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--set", nargs="+", default=[], metavar="FIELD=VALUE", help="settings, as in hrac sweep")
     options = parser.parse_args()
@@ -242,6 +243,6 @@ if __name__ == "__main__":
         table()
     else:
         try:
-            train(options.out, options.steps, options.set)
+            train(options.out, tuple(options.seeds), options.steps, options.set)
         except ConfigError as error:
             parser.error(str(error))
