@@ -22,6 +22,7 @@ from report import (
 
 from hrac.experiments import statistics
 
+QUIET_AFTER = "slope, eta 8, discount 0.95, early, displacement, quiet 0.5 after success"
 GRIDS = {
     "maze": {
         "plain, eta 20": RESULTS / "maze-methods/hrac",
@@ -42,10 +43,13 @@ GRIDS = {
         "slope, eta 20, discount 0.95, early, displacement": CHOICES / "maze-slope20-d95-early-displacement",
         "slope, eta 20, discount 0.95, early, displacement, output": CHOICES / "maze-slope20-d95-early-displacement-output",
         "slope, eta 20, discount 0.95, early, displacement, quiet 0.2": CHOICES / "maze-slope20-d95-early-displacement-quiet",
-        "slope, eta 8, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
-        / "maze-slope8-d95-early-displacement-quiet-after",
+        QUIET_AFTER: CHOICES / "maze-slope8-d95-early-displacement-quiet-after",
         "slope, eta 20, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
         / "maze-slope20-d95-early-displacement-quiet-after",
+        f"{QUIET_AFTER} (ten seeds)": CHOICES / "maze-falls-neither",
+        f"{QUIET_AFTER}, search": CHOICES / "maze-falls-search",
+        f"{QUIET_AFTER}, search, copies": CHOICES / "maze-falls-both",
+        f"{QUIET_AFTER}, search, faster copies": CHOICES / "maze-falls-faster",
     },
     "key-chest": {
         "plain, eta 20": RESULTS / "key-chest-methods/hrac",
@@ -63,10 +67,10 @@ GRIDS = {
         "slope, eta 8, discount 0.95, early, displacement": CHOICES / "key-chest-slope8-d95-early-displacement",
         "slope, eta 20, discount 0.95, early, displacement, quiet 0.2": CHOICES
         / "key-chest-slope20-d95-early-displacement-quiet",
-        "slope, eta 8, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
-        / "key-chest-slope8-d95-early-displacement-quiet-after",
+        QUIET_AFTER: CHOICES / "key-chest-slope8-d95-early-displacement-quiet-after",
         "slope, eta 20, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
         / "key-chest-slope20-d95-early-displacement-quiet-after",
+        f"{QUIET_AFTER}, search, copies": CHOICES / "key-chest-search-copies",
     },
 }
 ANTS = {
@@ -112,10 +116,13 @@ TRAININGS = {
 }
 """`hrac-plus` on Ant Maze, by the newest actors or by averages over 20,000 steps."""
 PLUS_GRIDS = {
-    task: {"`hrac`": RESULTS / f"{task}-methods/hrac", "`hrac-plus`": RESULTS / "plus" / task} for task in ("maze", "key-chest")
+    task: {
+        "`hrac`": RESULTS / f"{task}-methods/hrac",
+        "before the search": RESULTS / "plus" / f"{task}-no-search",
+        "`hrac-plus`": RESULTS / "plus" / task,
+    }
+    for task in ("maze", "key-chest")
 }
-CHOSEN = "slope8-d95-early-displacement-quiet-after"
-"""The run that `hrac-plus` was chosen by, on each grid world."""
 VARIANTS = {
     "ant-maze": {
         "1 update": RESULTS / "plus/ant-maze-1-update",
@@ -201,7 +208,10 @@ def falls_by_seed() -> None:
     """Which seeds of `hrac-plus` fall later than `SETTLED` steps after their first evaluation at `SOLVED`, and until when."""
     print("| task | run | seed | first at 5.0 | below 5.0, 100,000 steps later | the last at |\n|" + "---|" * 6)
     for task, runs in PLUS_GRIDS.items():
-        for name, folder in {"reporting seeds": runs["`hrac-plus`"], "chosen by": CHOICES / f"{task}-{CHOSEN}"}.items():
+        for name, folder in {
+            "reporting seeds": runs["`hrac-plus`"],
+            "chosen by": GRIDS[task][f"{QUIET_AFTER}, search, copies"],
+        }.items():
             cell = cell_of(folder, "eval/return")
             for seed, values, first in zip(cell.seeds, cell.values, statistics.steps_to(cell, SOLVED), strict=True):
                 if len(low := cell.steps[(cell.steps > first + SETTLED) & (values < SOLVED)]):
