@@ -73,9 +73,9 @@ METHODS = {
     "hrac": Method("k-step adjacency constraint on the manager's subgoals (the paper's method)"),
     "hrac-plus": Method(
         "HRAC with value and adjacency on one scale; with discrete actions a search for better subgoals, a shorter horizon, an "
-        "earlier start, faster slow copies, subgoals shown as displacements, and quiet episodes after a success; with continuous "
-        "ones less weight decay and three updates of the manager per window; hindsight for the manager in mazes that show their "
-        "target; ants with less torque (ours)",
+        "earlier start, faster slow copies, subgoals shown as displacements, and quiet episodes after a success; with "
+        "continuous ones less weight decay and three updates of the manager per window; hindsight for the manager in mazes "
+        "that show their target; ants with less torque (ours)",
         {"manager.value_scale": "slope", "manager.eta": 1.0},
         {
             "a2c": {
