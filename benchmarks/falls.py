@@ -41,7 +41,7 @@ EPISODES = 100
 LATE = 0.75
 """From this share of an episode on an agent that has not arrived is taken for stuck."""
 REPEATS = 30
-RUNS = {name: f"maze-falls-{name}" for name in ("neither", "search", "both", "faster")}
+RUNS = {name: f"maze-falls-{name}" for name in ("neither", "search", "both", "faster", "faster-again")}
 COLUMNS = {
     "its return": "falls/return",
     "critics choose": "falls/critics_choose",

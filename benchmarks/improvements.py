@@ -50,6 +50,7 @@ GRIDS = {
         f"{QUIET_AFTER}, search": CHOICES / "maze-falls-search",
         f"{QUIET_AFTER}, search, copies": CHOICES / "maze-falls-both",
         f"{QUIET_AFTER}, search, faster copies": CHOICES / "maze-falls-faster",
+        f"{QUIET_AFTER}, search, faster copies (ten other seeds)": CHOICES / "maze-falls-faster-again",
     },
     "key-chest": {
         "plain, eta 20": RESULTS / "key-chest-methods/hrac",
