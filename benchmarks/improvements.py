@@ -72,6 +72,7 @@ GRIDS = {
         "slope, eta 20, discount 0.95, early, displacement, quiet 0.5 after success": CHOICES
         / "key-chest-slope20-d95-early-displacement-quiet-after",
         f"{QUIET_AFTER}, search, copies": CHOICES / "key-chest-search-copies",
+        f"{QUIET_AFTER}, search, faster copies": CHOICES / "key-chest-search-faster",
     },
 }
 ANTS = {
