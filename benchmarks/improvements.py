@@ -23,6 +23,7 @@ from report import (
 from hrac.experiments import statistics
 
 QUIET_AFTER = "slope, eta 8, discount 0.95, early, displacement, quiet 0.5 after success"
+"""What `hrac-plus` was before the search."""
 GRIDS = {
     "maze": {
         "plain, eta 20": RESULTS / "maze-methods/hrac",

@@ -289,13 +289,13 @@ def actor_loss(
         action = act(actor, obs, actions)
         return *value_and_penalty(obs, action), saturation(action, actions)
 
-    def apart(obs: Array, noise: Array) -> Array:
-        def worth(action: Array) -> Array:
-            chosen_value, penalty = value_and_penalty(obs, action)
-            return chosen_value * times / by - settings.penalty_weight * penalty
+    def worth(obs: Array, action: Array) -> Array:
+        chosen_value, penalty = value_and_penalty(obs, action)
+        return chosen_value * times / by - settings.penalty_weight * penalty
 
+    def apart(obs: Array, noise: Array) -> Array:
         own = act(actor, obs, actions)
-        better = better_action(jax.lax.stop_gradient(own), noise, worth, actions)
+        better = better_action(jax.lax.stop_gradient(own), noise, lambda action: worth(obs, action), actions)
         return jnp.sum(((own - better) / jnp.asarray(settings.search_sigma, own.dtype)) ** 2)
 
     mean_value, penalised, saturated = map(jnp.mean, jax.vmap(terms)(batch.obs))
