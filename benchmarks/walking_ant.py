@@ -59,7 +59,7 @@ def give_legs(training: Training) -> None:
         controller = own._replace(actor=actor, target_actor=jax.tree.map(jnp.copy, actor))
         return run._replace(agent=run.agent._replace(controller=controller))
 
-    training.runs = [with_walker(run) for run in training.runs]
+    training.runs[:] = [with_walker(run) for run in training.runs]
 
 
 if __name__ == "__main__":

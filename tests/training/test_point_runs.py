@@ -1,6 +1,7 @@
 """Whole trainings of two levels by TD3 on the host, small enough for seconds: resuming, overlap, policies, pictures."""
 
 import dataclasses
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -179,6 +180,29 @@ def test_overlapping_rounds_act_with_the_policies_before_the_last_learning():
     same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))  # noqa: E731
     assert not same(after[-1], after[-2])  # something was learned
     assert [same(used[n], after[max(n - 1, 0)]) for n in range(6)] == [True] * 6
+
+
+def test_the_next_round_is_collected_while_learning_is_handed_to_the_device():
+    training = _training(training__overlap=True, manager__start_fraction=0.05)
+    training.pretrain()
+    while not training.ready().all():
+        training.round()
+    collecting, waited = threading.Event(), []
+    learned, collect = training.learned, training.world.collect
+    training.learned = lambda *round: (waited.append(collecting.wait(60)), learned(*round))[1]
+    training.round()
+    training.world.collect = lambda *round: (collecting.set(), collect(*round))[1]
+    training.round()
+    assert waited[0]
+
+
+def test_an_error_of_learning_beside_a_round_is_raised():
+    training = _training(training__overlap=True)
+    training.pretrain()
+    training.learned = lambda *_: {}["no memory"]
+    training.round()
+    with pytest.raises(KeyError, match="no memory"):
+        training.evaluate()
 
 
 def test_runs_may_start_to_learn_in_different_rounds(monkeypatch):

@@ -65,7 +65,7 @@ def _collect(run: Training, count: int) -> None:
 def _learn(run: Training, collected: list[Collected], count: int) -> list[RunState]:
     """Learn from the same experience again and again, for measuring only."""
     for index in range(count):
-        run.learn(collected, run.ready(), index)
+        run.runs[:] = [runs for runs, _ in run.learned(run.runs, collected, run.ready(), index)]
     return run.runs
 
 

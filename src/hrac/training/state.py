@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from hrac.runs import Parts, join
 from hrac.settings import TrainingConfig
 from hrac.training import replay
 from hrac.training.best import Best
-from hrac.training.learn import RunState, accuracy_runs, init_runs, learn_runs
+from hrac.training.learn import LearnedRuns, RunState, accuracy_runs, init_runs, learn_runs
 from hrac.training.memory import TrajectoryMemory
 from hrac.worlds.base import Collected, DivergedError, Visited
 from hrac.worlds.make import make_setup, make_world
@@ -60,10 +61,11 @@ class Training:
         sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, truth) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
         """One source of pairs per run; empty if adjacency is not learned."""
-        self.runs: list[RunState] = [
-            init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))
-        ]
-        """The runs, in parts."""
+        self._runs = [init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))]
+        self._thread = ThreadPoolExecutor(1) if config.training.overlap else None
+        """Hands learning to the device if `training.overlap`. That takes a while, in which the next round is collected."""
+        self._learning: Future[list[LearnedRuns]] | None = None
+        """The round that the thread hands over."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
         self._learn_keys = self._parts.split(run_keys(config.seeds, Stream.LEARN))
@@ -102,25 +104,40 @@ class Training:
         ready, actors = self.ready(), self._older or self.actors()
         with self._naming_the_step():
             collected = self.world.collect(actors, ready, index)
-        if self.config.training.overlap:
-            self._older = jax.device_get(self.actors())  # this waits for learning that the device did during the round
-        metrics = self.learn(collected, ready, index)
+        experience = (self.runs, collected, ready, index)
         self.env_steps += self.config.training.round_env_steps
+        if self._thread is not None:
+            self._older = jax.device_get(self.actors())  # this waits for learning that the device did during the round
+            self._learning = self._thread.submit(self.learned, *experience)
+        else:
+            self._keep(self.learned(*experience))
+        if len(self._pending) > 1:  # the device is at most one round behind
+            jax.block_until_ready(self._pending[-2][1])
         if self.sources:
             self.memory.append([part.visited for part in collected])
-        if self._pending:  # the device is at most one round behind
-            jax.block_until_ready(self._pending[-1][1])
-        self._pending.append((self.env_steps, metrics))
 
-    def learn(self, collected: list[Collected], ready: NDArray[np.bool_], index: int) -> list[dict[str, Mean]]:
-        """Store a round, and make its updates in the runs that are ready. Returns its metrics, in parts."""
+    @property
+    def runs(self) -> list[RunState]:
+        """The runs, in parts. They wait until the last round's learning is handed to the device."""
+        if self._learning is not None:
+            learning, self._learning = self._learning, None
+            self._keep(learning.result())
+        return self._runs
+
+    def _keep(self, learned: list[LearnedRuns]) -> None:
+        """Go on with the runs after a round, whose metrics are added up later."""
+        self._runs = [runs for runs, _ in learned]
+        self._pending.append((self.env_steps, [metrics for _, metrics in learned]))
+
+    def learned(
+        self, runs: list[RunState], collected: list[Collected], ready: NDArray[np.bool_], index: int
+    ) -> list[LearnedRuns]:
+        """Store a round, and make its updates in the runs that are ready. The runs before it are used up."""
         static: dict[str, Any] = {"setup": self.setup, "known": self.world.known, "ends_on_success": self.world.ends_on_success}
-        results = [
-            learn_runs(keys, runs, jnp.asarray(index), *jax.device_put((flags, part)), learning=bool(flags.any()), **static)
-            for keys, runs, flags, part in zip(self._learn_keys, self.runs, self._parts.split(ready), collected, strict=True)
+        return [
+            learn_runs(keys, part, jnp.asarray(index), *jax.device_put((flags, new)), learning=bool(flags.any()), **static)
+            for keys, part, flags, new in zip(self._learn_keys, runs, self._parts.split(ready), collected, strict=True)
         ]
-        self.runs = [runs for runs, _ in results]
-        return [metrics for _, metrics in results]
 
     def actors(self) -> list[Actors]:
         """The present actors, in parts."""
@@ -188,7 +205,7 @@ class Training:
 
     def settle(self) -> None:
         """Add up the rounds' metrics, and make sure that every number so far is finite."""
-        runs = len(self.config.seeds)
+        present, runs = self.runs, len(self.config.seeds)
         for step, parts in self._pending:
             for part, metrics in zip(self._parts.slices, jax.device_get(parts), strict=True):
                 for name, both in metrics.items():  # a part that does not learn yet has fewer metrics
@@ -196,7 +213,7 @@ class Training:
                     numbers[:, part] += np.stack(both)
             self._require_finite({name: total for name, (total, _) in self._sums.items()}, step)
         self._pending = []
-        finite = join([jax.device_get(_finite_leaves(part)) for part in self.runs])
+        finite = join([jax.device_get(_finite_leaves(part)) for part in present])
         for path, flags in jax.tree_util.tree_leaves_with_path(finite):
             self._require_finite({jax.tree_util.keystr(path): np.where(flags, 0.0, np.nan)}, self.env_steps)
 
@@ -241,7 +258,7 @@ class Training:
         if any(name.startswith("older") for name in arrays):
             self._older = self._parts.split(checkpoint.unflatten(arrays, join(self.actors()), "older", path))
         self.best.restore(arrays, join(self.actors()), path)
-        self.runs = [jax.device_put(part) for part in self._parts.split(runs)]
+        self._runs = [jax.device_put(part) for part in self._parts.split(runs)]
         for seed, source in zip(self.config.seeds, self.sources, strict=False):
             source.restore(within(f"source/{seed}/"))
         checkpoint.require_alike(arrays, {f"world/{name}": array for name, array in self.world.snapshot().items()}, path)
