@@ -23,9 +23,13 @@ TITLES = {task: curves.title_of(task) for task in TASKS}
 
 
 def read(folder: Path, metric: str) -> Series:
-    """A metric of a run. One that was made by a process per seed has a folder for each."""
-    parts = sorted(folder.glob("seed-*")) or [folder]
-    return series_of(folder, [row for part in parts for row in log.read(part)], metric)
+    """A metric of a run. One that was made by several processes has a folder for each."""
+    return series_of(folder, [row for part in parts_of(folder) for row in log.read(part)], metric)
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """The run folders of a run: one for each of its processes, or itself."""
+    return sorted(folder.glob("seed*-*")) or [folder]
 
 
 def first_above(folder: Path, level: float) -> str:
@@ -401,6 +405,7 @@ ANTS = [
     AntTask(
         "ant-maze",
         {
+            "40 copies, the paper's length": RESULTS / "ant-maze-paper-length",
             "40 copies": RESULTS / "ant-maze",
             "20 copies": RESULTS / "ant-maze-20copies",
             "8 copies": RESULTS / "ant-maze-8copies",
@@ -426,8 +431,9 @@ def ants() -> None:
                     explored = cells.mean[cells.steps <= step][-1]
                     print(f"| {label} | {step:,} | {task.show(row.mean())} | {each} | {explored:.0f} |")
         print()
-    folders = [RESULTS / part / task.task for part in ("", "plus") for task in ANTS]
-    draw("ants.png", figures.panels_of(folders, None, ["HRAC"] * len(ANTS) + ["HRAC-plus"] * len(ANTS)))
+    folders = [part for task in ANTS for part in parts_of(next(iter(task.runs.values())))]
+    plus = [RESULTS / "plus" / task.task for task in ANTS]
+    draw("ants.png", figures.panels_of(folders + plus, None, ["HRAC"] * len(folders) + ["HRAC-plus"] * len(plus)))
 
 
 def quiet(every: int = 40_000) -> None:
