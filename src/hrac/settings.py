@@ -346,7 +346,8 @@ class TrainingConfig:
     what is learned."""
 
     overlap: bool = False
-    """Collect a round while the device still learns from the one before, with policies that are one round older."""
+    """Collect a round while the device still learns from the one before, with policies that are one round older.
+    A thread hands it over, so JAX's settings must be global (`jax.config.update`), not those of a `with` statement."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -194,7 +194,8 @@ def test_a_finished_run_can_be_made_longer(unbroken, tmp_path):
     assert api.read_config(folder).training.total_env_steps == 1600
 
 
-def test_a_nan_stops_the_run_and_says_what_where_and_when(tmp_path, monkeypatch):
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_nan_stops_the_run_and_says_what_where_and_when(overlap, tmp_path, monkeypatch):
     folder = tmp_path / "nan"
     original = state.learn_runs
 
@@ -210,7 +211,7 @@ def test_a_nan_stops_the_run_and_says_what_where_and_when(tmp_path, monkeypatch)
         r"manager/critic_loss of seed 3 is nan in the round that ended at step 960\. The last good checkpoint is .*checkpoint"
     )
     with pytest.raises(DivergedError, match=message):
-        _train(folder, seeds=[3])
+        _train(folder, seeds=[3], training__overlap=overlap)
     monkeypatch.undo()
     assert hrac.resume(folder, display=Silent()).finished
 

@@ -61,11 +61,13 @@ class Training:
         sources = [make_source(config.adjacency, config.k, self.setup.space.goal_dim, truth) for _ in config.seeds]
         self.sources = [source for source in sources if source is not None]
         """One source of pairs per run; empty if adjacency is not learned."""
-        self._runs = [init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))]
+        self._runs: list[RunState] = [
+            init_runs(keys, setup=self.setup) for keys in self._parts.split(run_keys(config.seeds, Stream.INIT))
+        ]
         self._thread = ThreadPoolExecutor(1) if config.training.overlap else None
         """Hands learning to the device if `training.overlap`. That takes a while, in which the next round is collected."""
-        self._learning: Future[list[LearnedRuns]] | None = None
-        """The round that the thread hands over."""
+        self._learning: tuple[int, Future[list[LearnedRuns]]] | None = None
+        """What the thread hands over, and the step after it."""
         self.memory = TrajectoryMemory()
         self.env_steps = 0
         self._learn_keys = self._parts.split(run_keys(config.seeds, Stream.LEARN))
@@ -108,9 +110,9 @@ class Training:
         self.env_steps += self.config.training.round_env_steps
         if self._thread is not None:
             self._older = jax.device_get(self.actors())  # this waits for learning that the device did during the round
-            self._learning = self._thread.submit(self.learned, *experience)
+            self._learning = self.env_steps, self._thread.submit(self.learned, *experience)
         else:
-            self._keep(self.learned(*experience))
+            self._keep(self.env_steps, self.learned(*experience))
         if len(self._pending) > 1:  # the device is at most one round behind
             jax.block_until_ready(self._pending[-2][1])
         if self.sources:
@@ -120,14 +122,15 @@ class Training:
     def runs(self) -> list[RunState]:
         """The runs, in parts. They wait until the last round's learning is handed to the device."""
         if self._learning is not None:
-            learning, self._learning = self._learning, None
-            self._keep(learning.result())
+            step, learning = self._learning
+            self._keep(step, learning.result())
+            self._learning = None
         return self._runs
 
-    def _keep(self, learned: list[LearnedRuns]) -> None:
-        """Go on with the runs after a round, whose metrics are added up later."""
+    def _keep(self, step: int, learned: list[LearnedRuns]) -> None:
+        """Go on with the runs after the round that ended at a step. Its metrics are added up later."""
         self._runs = [runs for runs, _ in learned]
-        self._pending.append((self.env_steps, [metrics for _, metrics in learned]))
+        self._pending.append((step, [metrics for _, metrics in learned]))
 
     def learned(
         self, runs: list[RunState], collected: list[Collected], ready: NDArray[np.bool_], index: int
