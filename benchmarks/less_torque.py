@@ -4,8 +4,6 @@ They use torques up to 17.5 of 30, that of Ant Maze Sparse up to 20. Here what g
 that no policy was chosen by.
 """
 
-from typing import Any
-
 import numpy as np
 
 import hrac
@@ -22,10 +20,9 @@ class Weaker:
     """A task whose copies cut torques off at a limit."""
 
     def __init__(self, task: HostTask, torque: float) -> None:
+        own = {name: getattr(task, name) for name in dir(task) if not name.startswith("_") and not hasattr(Weaker, name)}
+        vars(self).update(own)  # not by `__getattr__`, which a protocol's `isinstance` does not ask from Python 3.12 on
         self.task, self.torque = task, torque
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.task, name)
 
     def evaluation(self) -> "Weaker":
         return Weaker(self.task.evaluation(), self.torque)
