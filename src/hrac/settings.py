@@ -122,6 +122,9 @@ class ManagerConfig:
     """Noisy subgoals (`noise_sigma`) among which the actor's loss looks for a better one than the actor's own, by value and
     adjacency, to draw it there. It finds those that do not lie uphill, as beyond a wall (ours). 0: none (paper)."""
 
+    search_adjacent: bool = False
+    """Whether only those that are judged adjacent are looked at (ours). If not, value and adjacency weigh as in the loss."""
+
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""
 

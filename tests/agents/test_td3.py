@@ -177,6 +177,16 @@ def test_the_search_draws_the_actor_to_the_better_of_the_candidates_by_hand():
         assert np.sign(without.biases[0] - grads.biases[0]) == direction
 
 
+@pytest.mark.parametrize(("candidates", "distance"), [([4.0, -2.0], 0.0), ([4.0, -3.0, -3.5], 1.5)])
+def test_the_search_among_adjacent_subgoals_by_hand(candidates, distance):
+    """The value is the subgoal. From 1 the actor asks for 5, beyond the hinge at 2. Of 9, 2 and 1.5 the best within it is 2."""
+    critic, batch = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),)), _windows(2, 1.0, 0.0, 0.0, True)
+    noise = jnp.tile(jnp.array(candidates)[:, None], (2, 1, 1))
+    cfg = CFG._replace(penalty_weight=0.5, search_candidates=2, search_adjacent=True, search_sigma=(2.0,))
+    _, metrics = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, _beyond(1.0), cfg, noise=noise)
+    np.testing.assert_allclose(metrics["search_distance"], distance, rtol=1e-5)
+
+
 def test_critics_may_have_layer_norms_and_actors_have_none():
     state = td3.init(KEY, 2, 1, CFG._replace(layer_norm=True))
     assert [len(critic.gains) for critic in (*state.critics, *state.target_critics)] == [1, 1, 1, 1]

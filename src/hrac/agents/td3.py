@@ -67,6 +67,7 @@ class Settings(NamedTuple):
     value_scale: str = "plain"
     pull_weight: float = 0.0
     search_candidates: int = 0
+    search_adjacent: bool = False
     search_sigma: float | tuple[float, ...] = 1.0
 
 
@@ -291,6 +292,8 @@ def actor_loss(
 
     def worth(obs: Array, action: Array) -> Array:
         chosen_value, penalty = value_and_penalty(obs, action)
+        if settings.search_adjacent:
+            return jnp.where(penalty > 0, -jnp.inf, chosen_value)
         return chosen_value * times / by - settings.penalty_weight * penalty
 
     def apart(obs: Array, noise: Array) -> Array:
