@@ -52,6 +52,8 @@ GRIDS = {
         f"{QUIET_AFTER}, search, copies": CHOICES / "maze-falls-both",
         f"{QUIET_AFTER}, search, faster copies": CHOICES / "maze-falls-faster",
         f"{QUIET_AFTER}, search, faster copies (ten other seeds)": CHOICES / "maze-falls-faster-again",
+        f"{QUIET_AFTER}, adjacent search, copies": CHOICES / "maze-search-adjacent",
+        f"{QUIET_AFTER}, adjacent search, faster copies": CHOICES / "maze-search-adjacent-faster",
     },
     "key-chest": {
         "plain, eta 20": RESULTS / "key-chest-methods/hrac",
@@ -74,6 +76,7 @@ GRIDS = {
         / "key-chest-slope20-d95-early-displacement-quiet-after",
         f"{QUIET_AFTER}, search, copies": CHOICES / "key-chest-search-copies",
         f"{QUIET_AFTER}, search, faster copies": CHOICES / "key-chest-search-faster",
+        f"{QUIET_AFTER}, adjacent search, faster copies": CHOICES / "key-chest-search-adjacent-faster",
     },
 }
 ANTS = {
@@ -127,6 +130,19 @@ PLUS_GRIDS = {
     }
     for task in ("maze", "key-chest")
 }
+SEARCHES = {
+    "maze": {
+        "neither": CHOICES / "maze-falls-neither",
+        "search": CHOICES / "maze-falls-search",
+        "search, copies": CHOICES / "maze-falls-both",
+        "search, faster copies": CHOICES / "maze-falls-faster",
+        "search, faster copies, ten other seeds": CHOICES / "maze-falls-faster-again",
+        "adjacent search, copies": CHOICES / "maze-search-adjacent",
+        "adjacent search, faster copies": CHOICES / "maze-search-adjacent-faster",
+    }
+}
+SEARCHED = 500_000
+"""All of these were trained for so many steps."""
 VARIANTS = {
     "ant-maze": {
         "1 update": RESULTS / "plus/ant-maze-1-update",
@@ -266,12 +282,13 @@ def grids(tasks: Mapping[str, Mapping[str, Path]]) -> None:
             )
 
 
-def ends(tasks: Mapping[str, Mapping[str, Path]]) -> None:
+def ends(tasks: Mapping[str, Mapping[str, Path]], until: float = np.inf) -> None:
     """How often the goal itself is reached at the end. Nearly all of the return is paid on the way."""
     print("| task | settings | success, last ten evaluations | seeds below 90 % |\n|---|---|---|---|")
     for task, runs in tasks.items():
         for name, folder in runs.items():
-            each = read(folder, "eval/success").values[:, -10:].mean(axis=1)
+            success = read(folder, "eval/success")
+            each = success.values[:, success.steps <= until][:, -10:].mean(axis=1)
             low = ", ".join(f"{value:.1%}" for value in sorted(each[each < 0.9]))
             print(f"| {TITLES[task]} | {name} | {each.mean():.1%} | {low} |")
 
@@ -320,6 +337,8 @@ if __name__ == "__main__":
     grids(PLUS_GRIDS)
     print()
     ends(PLUS_GRIDS)
+    print()
+    ends(SEARCHES, SEARCHED)
     print()
     grids(GRIDS)
     print()
