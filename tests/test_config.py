@@ -333,6 +333,12 @@ def test_a_pull_along_ways_needs_a_table(source):
         replace(config_for("ant-maze"), {"manager.way_pull": 2.0, "adjacency.source": source})
 
 
+def test_a_search_among_adjacent_subgoals_needs_candidates():
+    message = "manager.search_adjacent must be false where manager.search_candidates is 0, since nothing is searched"
+    with pytest.raises(ConfigError, match=message):
+        replace(config_for("ant-maze"), {"manager.search_adjacent": True})
+
+
 @pytest.mark.parametrize("sigma", [0.0, (1.0, 0.0)])
 def test_a_search_needs_noise_in_all_coordinates(sigma):
     message = re.escape(f"manager.noise_sigma must be more than 0 where manager.search_candidates is, got {sigma}")

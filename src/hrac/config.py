@@ -84,6 +84,9 @@ class Config:
         if self.manager.search_candidates > 0:
             allowed = f"more than 0 where manager.search_candidates is, got {self.manager.noise_sigma}"
             _require(np.min(self.manager.noise_sigma) > 0, "manager.noise_sigma", allowed)
+        else:
+            allowed = "false where manager.search_candidates is 0, since nothing is searched"
+            _require(not self.manager.search_adjacent, "manager.search_adjacent", allowed)
 
     def _check_without_manager(self) -> None:
         """Without a manager there is nobody whose subgoals could be constrained or corrected."""
