@@ -125,7 +125,8 @@ PLUS_GRIDS = {
     task: {
         "`hrac`": RESULTS / f"{task}-methods/hrac",
         "before the search": RESULTS / "plus" / f"{task}-no-search",
-        "faster copies": RESULTS / "plus" / f"{task}-faster-copies",
+        "search not limited": RESULTS / "plus" / f"{task}-search-not-limited",
+        "the same, faster copies": RESULTS / "plus" / f"{task}-faster-copies",
         "`hrac-plus`": RESULTS / "plus" / task,
     }
     for task in ("maze", "key-chest")

@@ -215,6 +215,24 @@ def test_a_newer_or_odd_version_is_refused(version):
         from_dict(to_dict(Config()) | {"config_version": version})
 
 
+@pytest.mark.parametrize(
+    ("settings", "differs"),
+    [
+        ({}, False),
+        ({"search_adjacent": False}, False),  # nothing was searched
+        ({"search_candidates": 20}, True),
+        ({"search_candidates": 20, "search_adjacent": False}, True),
+        ({"search_candidates": 20, "search_adjacent": True}, False),
+    ],
+)
+def test_a_search_of_the_second_version_is_not_repeated_unless_it_was_limited_to_adjacent_subgoals(settings, differs):
+    tree = to_dict(config_for("maze")) | {"config_version": 2}
+    tree["manager"] |= settings
+    assert config.recorded(tree).removed == ((("manager.search_adjacent", False),) if differs else ())
+    if not differs:
+        assert from_dict(tree).manager.search_candidates == settings.get("search_candidates", 0)
+
+
 def test_files_of_the_first_version_lose_the_fields_of_the_other_learner():
     """Then one type had the fields of both learners."""
     tree = to_dict(config_for("ant-maze")) | {"config_version": 1}
@@ -331,12 +349,6 @@ def test_a_pull_along_ways_needs_a_table(source):
     message = 'manager.way_pull must be 0 unless adjacency.source is "table" or "oracle", which ways lead over, got 2'
     with pytest.raises(ConfigError, match=message):
         replace(config_for("ant-maze"), {"manager.way_pull": 2.0, "adjacency.source": source})
-
-
-def test_a_search_among_adjacent_subgoals_needs_candidates():
-    message = "manager.search_adjacent must be false where manager.search_candidates is 0, since nothing is searched"
-    with pytest.raises(ConfigError, match=message):
-        replace(config_for("ant-maze"), {"manager.search_adjacent": True})
 
 
 @pytest.mark.parametrize("sigma", [0.0, (1.0, 0.0)])

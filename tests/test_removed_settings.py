@@ -18,6 +18,7 @@ CHOICES = Path(__file__).parents[1] / "benchmarks" / "choices"
 ON = {
     "adjacency.unexplored": 0.3,
     "manager.scale_env_steps": 500_000,
+    "manager.search_adjacent": False,
     "controller.fallen_penalty": 2.0,
     "controller.output_penalty": 0.001,
     "controller.critic_layer_norm": True,

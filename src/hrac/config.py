@@ -84,9 +84,6 @@ class Config:
         if self.manager.search_candidates > 0:
             allowed = f"more than 0 where manager.search_candidates is, got {self.manager.noise_sigma}"
             _require(np.min(self.manager.noise_sigma) > 0, "manager.noise_sigma", allowed)
-        else:
-            allowed = "false where manager.search_candidates is 0, since nothing is searched"
-            _require(not self.manager.search_adjacent, "manager.search_adjacent", allowed)
 
     def _check_without_manager(self) -> None:
         """Without a manager there is nobody whose subgoals could be constrained or corrected."""
@@ -234,18 +231,28 @@ def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
     return tree | {"controller": ours}
 
 
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_per_learner,)
+def _search_among_adjacent(tree: dict[str, Any]) -> dict[str, Any]:
+    """Version 3: a search looks at adjacent subgoals only. Before, it did so where `manager.search_adjacent` said it."""
+    manager = tree.get("manager", {})
+    if not isinstance(manager, dict):
+        return tree
+    limited = manager.get("search_adjacent", False) or manager.get("search_candidates", 0) == 0
+    return tree | {"manager": manager | {"search_adjacent": limited}}
+
+
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_per_learner, _search_among_adjacent)
 """How files of older versions are read: the first entry turns version 1 into version 2, and so on. A field that is renamed or
 changes its meaning needs one, otherwise saved runs and policies cannot be loaded. One that is removed is in `REMOVED`."""
 
 REMOVED: dict[str, bool | int | float] = {
     "adjacency.unexplored": 0.0,
     "manager.scale_env_steps": 0,
+    "manager.search_adjacent": True,
     "controller.fallen_penalty": 0.0,
     "controller.output_penalty": 0.0,
     "controller.critic_layer_norm": False,
 }
-"""Settings of earlier versions that did not help (docs/departures.md), with the values at which they did nothing."""
+"""Settings of earlier versions with a choice that did not help (docs/departures.md), and the choice that is left."""
 
 
 def to_dict(config: Config) -> dict[str, Any]:

@@ -21,7 +21,6 @@ Hidden = Annotated[tuple[Few, ...], Field(max_length=16)]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 
-
 Coordinate: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Coordinates: TypeAlias = Annotated[tuple[Coordinate, ...], Field(min_length=1, max_length=100)]
 """One number per coordinate of goal space."""
@@ -119,11 +118,8 @@ class ManagerConfig:
     stronger the adjacency loss pulls than the value in an update that has both, whatever the rewards and the map are (ours)."""
 
     search_candidates: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Noisy subgoals (`noise_sigma`) among which the actor's loss looks for a better one than the actor's own, by value and
-    adjacency, to draw it there. It finds those that do not lie uphill, as beyond a wall (ours). 0: none (paper)."""
-
-    search_adjacent: bool = False
-    """Whether only those that are judged adjacent are looked at (ours). If not, value and adjacency weigh as in the loss."""
+    """Noisy subgoals (`noise_sigma`), of which the actor's loss looks at those judged adjacent. The one of most value draws the
+    actor, if it is better than the actor's own; a better one need not lie uphill, as beyond a wall (ours). 0: none (paper)."""
 
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""

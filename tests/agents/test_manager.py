@@ -27,11 +27,10 @@ def test_the_manager_has_the_settings_of_the_configuration():
             "manager.target_noise_clip": 0.6,
             "manager.output_penalty": 0.01,
             "manager.search_candidates": 7,
-            "manager.search_adjacent": True,
             "manager.noise_sigma": (0.5, 2.0),
         },
     )
-    searching = {"search_candidates": 7, "search_adjacent": True, "search_sigma": (0.5, 2.0)}
+    searching = {"search_candidates": 7, "search_sigma": (0.5, 2.0)}
     assert manager.settings(cfg) == Settings(
         (300, 300), 1e-4, 1e-3, 0.005, 0.99, 0.3, 20.0, True, 2e-4, 0.4, 0.6, 0.01, **searching
     )

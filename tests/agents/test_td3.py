@@ -159,32 +159,29 @@ def test_a_better_action_by_hand(noise, expected):
     np.testing.assert_allclose(found, [expected])
 
 
-def test_the_search_draws_the_actor_to_the_better_of_the_candidates_by_hand():
-    """The value is the subgoal. From position 1 the actor asks for 5: 3 beyond the hinge. Worth 5 - 0.5 * 3 = 3.5.
+@pytest.mark.parametrize(
+    ("hinge", "moves", "distance", "direction"),
+    [
+        (1.0, [4.0, -2.0], 0.0, 0.0),  # neither 9 nor 3 is adjacent
+        (1.0, [4.0, -3.0, -3.5], 1.5, -1.0),  # of 2 and 1.5, which are, the better is 2
+        (5.0, [4.0, 1.0, -2.0], 0.5, 1.0),  # 9 is not adjacent, 6 is better than 5, 3 is worse
+        (5.0, [4.0, -2.0], 0.0, 0.0),  # 5 is adjacent, so 3 is not better
+    ],
+)
+def test_the_search_draws_the_actor_to_the_best_adjacent_candidate_by_hand(hinge, moves, distance, direction):
+    """The value is the subgoal. From position 1 the actor asks for 5. What is more than the hinge away is not adjacent.
 
-    The candidates are 9, worth 9 - 0.5 * 7 = 5.5, and 3, worth 3 - 0.5 = 2.5. The distance from the first is two standard
-    deviations: its square is added. With eta 2 they are worth -5 and 1, and 5 is worth -1: 3 is the best.
+    The squared distance from the best one, in standard deviations of 2, is added to the loss.
     """
     critic, batch = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),)), _windows(2, 1.0, 0.0, 0.0, True)
-    noise = jnp.tile(jnp.array([[4.0], [-2.0]]), (2, 1, 1))
-    for eta, distance, direction in ((0.5, 2.0, 1.0), (2.0, 1.0, -1.0)):
-        cfg = CFG._replace(penalty_weight=eta, search_candidates=2, search_sigma=(2.0,))
-        loss = lambda actor, noise, cfg=cfg: td3.actor_loss(actor, critic, batch, LINE, _beyond(1.0), cfg, noise=noise)  # noqa: E731
-        (searching, metrics), grads = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), noise)
-        (plain, _), without = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), None)
-        np.testing.assert_allclose(searching - plain, distance**2, rtol=1e-5)
-        np.testing.assert_allclose(metrics["search_distance"], distance, rtol=1e-5)
-        assert np.sign(without.biases[0] - grads.biases[0]) == direction
-
-
-@pytest.mark.parametrize(("candidates", "distance"), [([4.0, -2.0], 0.0), ([4.0, -3.0, -3.5], 1.5)])
-def test_the_search_among_adjacent_subgoals_by_hand(candidates, distance):
-    """The value is the subgoal. From 1 the actor asks for 5, beyond the hinge at 2. Of 9, 2 and 1.5 the best within it is 2."""
-    critic, batch = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),)), _windows(2, 1.0, 0.0, 0.0, True)
-    noise = jnp.tile(jnp.array(candidates)[:, None], (2, 1, 1))
-    cfg = CFG._replace(penalty_weight=0.5, search_candidates=2, search_adjacent=True, search_sigma=(2.0,))
-    _, metrics = td3.actor_loss(_constant(1, 0.0), critic, batch, LINE, _beyond(1.0), cfg, noise=noise)
+    cfg = CFG._replace(penalty_weight=0.5, search_candidates=len(moves), search_sigma=(2.0,))
+    loss = lambda actor, noise: td3.actor_loss(actor, critic, batch, LINE, _beyond(hinge), cfg, noise=noise)  # noqa: E731
+    noise = jnp.tile(jnp.array(moves)[:, None], (2, 1, 1))
+    (searching, metrics), grads = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), noise)
+    (plain, _), without = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), None)
+    np.testing.assert_allclose(searching - plain, distance**2, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(metrics["search_distance"], distance, rtol=1e-5)
+    assert np.sign(without.biases[0] - grads.biases[0]) == direction
 
 
 def test_critics_may_have_layer_norms_and_actors_have_none():

@@ -97,7 +97,7 @@ def test_only_an_agent_that_can_fall_uses_less_of_its_torque():
     assert [config.manager.eta for config in plus.values()] == [1.0, 1.0, 8.0]
     assert [config.training.quiet_share for config in plus.values()] == [0.0, 0.0, 0.5]
     assert [config.manager.search_candidates for config in plus.values()] == [0, 0, 20]
-    assert [config.manager.soft_update_rate for config in plus.values()] == [0.005, 0.005, 0.005]
+    assert [config.manager.soft_update_rate for config in plus.values()] == [0.005, 0.005, 0.02]
     assert [config.controller.subgoals_shown_as for config in plus.values()] == ["given", "given", "displacement"]
 
 

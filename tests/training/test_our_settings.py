@@ -19,7 +19,6 @@ OURS = {
     "manager__updates_per_window": 2,
     "manager__way_pull": 0.5,
     "manager__search_candidates": 3,
-    "manager__search_adjacent": True,
     "controller__action_share": 0.5,
     "training__quiet_share": 0.5,
     "training__averaging_env_steps": 100,
@@ -53,7 +52,6 @@ def test_each_of_ours_arrives_where_it_belongs():
     assert agent.ways.shape == (setup.grid.size,) * 2
     assert manager.settings(config).pull_weight == 0.5
     assert manager.settings(config).search_candidates == 3
-    assert manager.settings(config).search_adjacent
     assert manager.settings(config).search_sigma == config.manager.noise_sigma
     assert config.manager_updates == 2 * config.training.round_env_steps // config.k
 

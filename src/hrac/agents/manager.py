@@ -43,7 +43,6 @@ def settings(cfg: Config) -> Settings:
         layer_norm=level.critic_layer_norm,
         value_scale=level.value_scale,
         search_candidates=level.search_candidates,
-        search_adjacent=level.search_adjacent,
         search_sigma=level.noise_sigma,
     )
 

@@ -67,7 +67,6 @@ class Settings(NamedTuple):
     value_scale: str = "plain"
     pull_weight: float = 0.0
     search_candidates: int = 0
-    search_adjacent: bool = False
     search_sigma: float | tuple[float, ...] = 1.0
 
 
@@ -277,8 +276,8 @@ def actor_loss(
     """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output, plus
     the weighted `pull`.
 
-    With `noise` also the squared distance from a `better_action` by value and penalty, in units of `search_sigma`. So the actor
-    finds one that does not lie uphill, as beyond a wall.
+    With `noise` also the squared distance from a `better_action`, in units of `search_sigma`: the allowed one of most value. So
+    the actor finds one that does not lie uphill, as beyond a wall.
     """
     times, by = value_factors(actor, critic, batch.obs, actions, excess, settings) if with_value else (0.0, 1.0)
 
@@ -292,9 +291,7 @@ def actor_loss(
 
     def worth(obs: Array, action: Array) -> Array:
         chosen_value, penalty = value_and_penalty(obs, action)
-        if settings.search_adjacent:
-            return jnp.where(penalty > 0, -jnp.inf, chosen_value)
-        return chosen_value * times / by - settings.penalty_weight * penalty
+        return jnp.where(penalty > 0, -jnp.inf, chosen_value)
 
     def apart(obs: Array, noise: Array) -> Array:
         own = act(actor, obs, actions)

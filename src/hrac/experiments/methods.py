@@ -83,7 +83,7 @@ METHODS = {
                 "manager.discount": AtMost(0.95),
                 "manager.start_fraction": AtMost(0.1),
                 "manager.search_candidates": AtLeast(20),
-                "manager.soft_update_rate": AtLeast(0.005),
+                "manager.soft_update_rate": AtLeast(0.02),
                 "controller.subgoals_shown_as": "displacement",
                 "training.quiet_share": 0.5,
             },
