@@ -231,7 +231,7 @@ def falls_by_seed() -> None:
     for task, runs in PLUS_GRIDS.items():
         for name, folder in {
             "reporting seeds": runs["`hrac-plus`"],
-            "chosen by": GRIDS[task][f"{QUIET_AFTER}, search, copies"],
+            "chosen by": GRIDS[task][f"{QUIET_AFTER}, adjacent search, faster copies"],
         }.items():
             cell = cell_of(folder, "eval/return")
             for seed, values, first in zip(cell.seeds, cell.values, statistics.steps_to(cell, SOLVED), strict=True):

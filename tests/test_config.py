@@ -233,6 +233,18 @@ def test_a_search_of_the_second_version_is_not_repeated_unless_it_was_limited_to
         assert from_dict(tree).manager.search_candidates == settings.get("search_candidates", 0)
 
 
+def test_a_search_of_this_version_is_repeated_and_one_of_the_first_version_is_not():
+    searching = config_for("maze", "hrac-plus")
+    assert from_dict(to_dict(searching)) == searching
+    assert config.recorded(to_dict(searching) | {"config_version": 1}).removed == (("manager.search_adjacent", False),)
+
+
+@pytest.mark.parametrize("name", ["maze-search-adjacent", "maze-search-adjacent-faster", "key-chest-search-adjacent-faster"])
+def test_runs_whose_search_was_limited_are_of_this_version(name):
+    path = Path(__file__).parents[1] / "benchmarks" / "choices" / name / "config.json"
+    assert parse(path.read_bytes(), path).removed == ()
+
+
 def test_files_of_the_first_version_lose_the_fields_of_the_other_learner():
     """Then one type had the fields of both learners."""
     tree = to_dict(config_for("ant-maze")) | {"config_version": 1}

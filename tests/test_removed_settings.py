@@ -1,4 +1,4 @@
-"""Runs made with settings that are no longer there: as good as ever where these did nothing, else only to look at."""
+"""Runs made with settings that are no longer there: as good as ever with the choice that is left, else only to look at."""
 
 import json
 import shutil
@@ -69,7 +69,7 @@ def test_every_removed_setting_is_tested_and_gone():
     assert not set(configs.field_names()) & REMOVED.keys()
 
 
-def test_settings_that_did_nothing_are_dropped(run):
+def test_settings_with_the_choice_that_is_left_are_dropped(run):
     before = hrac.load(run)
     _store(run, REMOVED)
     assert hrac.load(run).config == before.config

@@ -232,7 +232,7 @@ def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _search_among_adjacent(tree: dict[str, Any]) -> dict[str, Any]:
-    """Version 3: a search looks at adjacent subgoals only. Before, it did so where `manager.search_adjacent` said it."""
+    """Version 3: a search looks within the hinge only. Before, it did so where `manager.search_adjacent` said it."""
     manager = tree.get("manager", {})
     if not isinstance(manager, dict):
         return tree
@@ -295,12 +295,12 @@ def _migrated(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_removed(tree: dict[str, Any]) -> dict[str, Any]:
-    """The same without the settings of `REMOVED`; those that did something are under `removed`."""
+    """The same without the settings of `REMOVED`; those with another choice than the one left are under `removed`."""
     tree, removed = {name: dict(value) if isinstance(value, dict) else value for name, value in tree.items()}, []
     tree.pop("preset", None)  # a name for settings that are all in the tree
-    for name, off in REMOVED.items():
+    for name, left in REMOVED.items():
         group, leaf = name.split(".")
-        if isinstance(tree.get(group), dict) and (value := tree[group].pop(leaf, off)) != off:
+        if isinstance(tree.get(group), dict) and (value := tree[group].pop(leaf, left)) != left:
             removed.append((name, value))
     return tree | ({"removed": removed} if removed else {})
 

@@ -56,7 +56,7 @@ class ManagerConfig:
     target. Only on tasks that show one and know what other targets pay."""
 
     eta: NonNegative = 20.0
-    """Weight of the adjacency loss (Eq. 12; Tables 1 and 2). 0 leaves the manager unconstrained."""
+    """Weight of the adjacency loss (Eq. 12; Tables 1 and 2). 0: only a search is constrained."""
 
     non_adjacent_penalty: NonNegative = 0.0
     """Subtracted from the manager's reward for a subgoal that the adjacency network judges not adjacent (paper, NegReward: 1,
@@ -118,8 +118,8 @@ class ManagerConfig:
     stronger the adjacency loss pulls than the value in an update that has both, whatever the rewards and the map are (ours)."""
 
     search_candidates: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Noisy subgoals (`noise_sigma`), of which the actor's loss looks at those judged adjacent. The one of most value draws the
-    actor, if it is better than the actor's own; a better one need not lie uphill, as beyond a wall (ours). 0: none (paper)."""
+    """Noisy subgoals (`noise_sigma`), of which the actor's loss looks at those within the hinge. The one of most value draws
+    the actor, unless the actor's own is within it and as good. A better one need not lie uphill (ours). 0: none (paper)."""
 
     target_noise_sigma: NonNegative = 0.0
     """Standard deviation of the noise on the slow actor (published code: none on the grid worlds, 0.2 on the ants)."""

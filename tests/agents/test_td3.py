@@ -159,27 +159,32 @@ def test_a_better_action_by_hand(noise, expected):
     np.testing.assert_allclose(found, [expected])
 
 
+@pytest.mark.parametrize("weights", [(0.0, "plain"), (0.5, "plain"), (8.0, "slope")])
 @pytest.mark.parametrize(
     ("hinge", "moves", "distance", "direction"),
     [
-        (1.0, [4.0, -2.0], 0.0, 0.0),  # neither 9 nor 3 is adjacent
-        (1.0, [4.0, -3.0, -3.5], 1.5, -1.0),  # of 2 and 1.5, which are, the better is 2
-        (5.0, [4.0, 1.0, -2.0], 0.5, 1.0),  # 9 is not adjacent, 6 is better than 5, 3 is worse
-        (5.0, [4.0, -2.0], 0.0, 0.0),  # 5 is adjacent, so 3 is not better
+        (1.0, [4.0, -2.0], 0.0, 0.0),  # 9 and 3 are beyond the hinge, as 5 is
+        (1.0, [4.0, -3.0, -3.5], 1.5, -1.0),  # of 2, at the hinge, and 1.5 the better is 2
+        (5.0, [4.0, 1.0, -2.0], 0.5, 1.0),  # 9 is beyond it, 6 is at it and better than 5, 3 is worse
+        (5.0, [4.0, -2.0], 0.0, 0.0),  # 5 is within it, so 3 is not better
+        (None, [4.0, 1.0], 2.0, 1.0),  # without adjacency 9 is the best
     ],
 )
-def test_the_search_draws_the_actor_to_the_best_adjacent_candidate_by_hand(hinge, moves, distance, direction):
-    """The value is the subgoal. From position 1 the actor asks for 5. What is more than the hinge away is not adjacent.
+def test_the_search_draws_the_actor_to_the_best_candidate_within_the_hinge_by_hand(hinge, moves, distance, direction, weights):
+    """The value is the subgoal. From position 1 the actor asks for 5.
 
-    The squared distance from the best one, in standard deviations of 2, is added to the loss.
+    The squared distance from the best candidate, in standard deviations of 2, is added to the loss, whatever eta is and however
+    values are scaled.
     """
     critic, batch = MLP((jnp.array([[0.0], [1.0]]),), (jnp.zeros(1),)), _windows(2, 1.0, 0.0, 0.0, True)
-    cfg = CFG._replace(penalty_weight=0.5, search_candidates=len(moves), search_sigma=(2.0,))
-    loss = lambda actor, noise: td3.actor_loss(actor, critic, batch, LINE, _beyond(hinge), cfg, noise=noise)  # noqa: E731
+    eta, scale = weights
+    cfg = CFG._replace(penalty_weight=eta, value_scale=scale, search_candidates=len(moves), search_sigma=(2.0,))
+    excess = None if hinge is None else _beyond(hinge)
+    loss = lambda actor, noise: td3.actor_loss(actor, critic, batch, LINE, excess, cfg, noise=noise)  # noqa: E731
     noise = jnp.tile(jnp.array(moves)[:, None], (2, 1, 1))
     (searching, metrics), grads = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), noise)
     (plain, _), without = jax.value_and_grad(loss, has_aux=True)(_constant(1, 0.0), None)
-    np.testing.assert_allclose(searching - plain, distance**2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(searching - plain, distance**2, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(metrics["search_distance"], distance, rtol=1e-5)
     assert np.sign(without.biases[0] - grads.biases[0]) == direction
 

@@ -276,8 +276,8 @@ def actor_loss(
     """Minus the value of the chosen action, plus the weighted penalty on it, plus the weighted penalty on the raw output, plus
     the weighted `pull`.
 
-    With `noise` also the squared distance from a `better_action`, in units of `search_sigma`: the allowed one of most value. So
-    the actor finds one that does not lie uphill, as beyond a wall.
+    With `noise` also the squared distance from a `better_action`, in units of `search_sigma`: the one of most value among those
+    without penalty. So the actor finds one that does not lie uphill, as beyond a wall.
     """
     times, by = value_factors(actor, critic, batch.obs, actions, excess, settings) if with_value else (0.0, 1.0)
 
