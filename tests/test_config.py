@@ -225,7 +225,7 @@ def test_a_newer_or_odd_version_is_refused(version):
         ({"search_candidates": 20, "search_adjacent": True}, False),
     ],
 )
-def test_a_search_of_the_second_version_is_not_repeated_unless_it_was_limited_to_adjacent_subgoals(settings, differs):
+def test_a_search_of_the_second_version_is_not_repeated_unless_it_was_within_the_hinge(settings, differs):
     tree = to_dict(config_for("maze")) | {"config_version": 2}
     tree["manager"] |= settings
     assert config.recorded(tree).removed == ((("manager.search_adjacent", False),) if differs else ())
@@ -240,7 +240,7 @@ def test_a_search_of_this_version_is_repeated_and_one_of_the_first_version_is_no
 
 
 @pytest.mark.parametrize("name", ["maze-search-adjacent", "maze-search-adjacent-faster", "key-chest-search-adjacent-faster"])
-def test_runs_whose_search_was_limited_are_of_this_version(name):
+def test_runs_whose_search_was_within_the_hinge_can_be_repeated(name):
     path = Path(__file__).parents[1] / "benchmarks" / "choices" / name / "config.json"
     assert parse(path.read_bytes(), path).removed == ()
 

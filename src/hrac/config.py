@@ -231,7 +231,7 @@ def _one_type_per_learner(tree: dict[str, Any]) -> dict[str, Any]:
     return tree | {"controller": ours}
 
 
-def _search_among_adjacent(tree: dict[str, Any]) -> dict[str, Any]:
+def _search_within_the_hinge(tree: dict[str, Any]) -> dict[str, Any]:
     """Version 3: a search looks within the hinge only. Before, it did so where `manager.search_adjacent` said it."""
     manager = tree.get("manager", {})
     if not isinstance(manager, dict):
@@ -240,7 +240,7 @@ def _search_among_adjacent(tree: dict[str, Any]) -> dict[str, Any]:
     return tree | {"manager": manager | {"search_adjacent": limited}}
 
 
-MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_per_learner, _search_among_adjacent)
+MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_one_type_per_learner, _search_within_the_hinge)
 """How files of older versions are read: the first entry turns version 1 into version 2, and so on. A field that is renamed or
 changes its meaning needs one, otherwise saved runs and policies cannot be loaded. One that is removed is in `REMOVED`."""
 

@@ -56,7 +56,7 @@ class ManagerConfig:
     target. Only on tasks that show one and know what other targets pay."""
 
     eta: NonNegative = 20.0
-    """Weight of the adjacency loss (Eq. 12; Tables 1 and 2). 0: only a search is constrained."""
+    """Weight of the adjacency loss (Eq. 12; Tables 1 and 2). 0 leaves the manager unconstrained, but for a search."""
 
     non_adjacent_penalty: NonNegative = 0.0
     """Subtracted from the manager's reward for a subgoal that the adjacency network judges not adjacent (paper, NegReward: 1,
