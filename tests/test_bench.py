@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from hrac import cli
 from hrac.config import replace
 from hrac.experiments import bench, tasks
 
@@ -40,3 +41,11 @@ def test_the_benchmark_tells_the_speed_of_a_round_and_of_everything(task, change
     speeds = [float(line.split(": ")[1].split(" steps/s")[0].replace(",", "")) for line in (lines[1], lines[4])]
     assert 0 < speeds[1] <= speeds[0]  # everything is more than the rounds
     assert lines[5].startswith("peak memory: ")
+
+
+def test_any_setting_can_be_measured(monkeypatch):
+    measured = []
+    monkeypatch.setattr(bench, "training", lambda config, rounds: measured.append((config, rounds)) or iter(()))
+    assert cli._main(["bench", "maze", "--rounds", "7", "--set", "manager.eta=3", "manager.hidden=[8,8]", "--seeds", "2"]) == 0
+    ((config, rounds),) = measured
+    assert (config.manager.eta, config.manager.hidden, config.seeds, rounds) == (3.0, (8, 8), (0, 1), 7)

@@ -111,6 +111,8 @@ def test_resume_goes_on_to_more_steps(run, tmp_path, capsys):
         (["--tyro-print-completion", "sh"], "--tyro-print-completion must be followed by bash or zsh"),
         (["--tyro-print-completion"], "--tyro-print-completion must be followed by bash or zsh"),
         (["dance"], "there is no command 'dance'. Commands are: train, eval"),
+        (["bench", "maze", "--set", "manager.eta=1,5"], "--set manager.eta: one value is measured at a time, got 2"),
+        (["bench", "maze", "--set", "manager.zeta=1"], "manager.zeta: no such field"),
         (["bench", "labyrinth"], "task: there is no 'labyrinth'"),
         (["bench", "maze", "--method", "magic"], "method: there is no 'magic'"),
         (["bench", "maze", "--env.sigma", "0.1"], "env.sigma: maze has no use for it"),

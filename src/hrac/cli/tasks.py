@@ -82,6 +82,8 @@ class BenchOptions:
     """Environments on the host: threads that step them (default: one per core)."""
     overlap: tyro.conf.FlagCreatePairsOff[bool] = False
     """Collect while the device learns."""
+    set: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
+    """Other settings (FIELD=VALUE), as of `hrac sweep`: manager.correction_candidates=0 manager.hidden=[64,64]."""
     env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
 
 
@@ -98,6 +100,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 def _bench_lines(options: BenchOptions) -> Iterator[str]:
     from hrac.experiments import bench, references, tasks
+    from hrac.experiments.sweep import parse_vary
 
     given = {
         "seeds": configs.seed_range(options.seeds),
@@ -107,6 +110,10 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
     }
     given |= {f"env.{name}": value for name, value in dataclasses.asdict(options.env).items()}
     changes = {name: value for name, value in given.items() if value is not None}
+    for name, values in parse_vary([text for texts in options.set for text in texts]).items():
+        if len(values) > 1:
+            raise ConfigError(f"--set {name}: one value is measured at a time, got {len(values)}")
+        changes[name] = values[0]
     references.trust(options.task)
     config = configs.replace(tasks.config_for(options.task, options.method), changes)
     return bench.training(tasks.resolve(config), options.rounds)
