@@ -39,20 +39,37 @@ def test_a_second_start_finds_what_the_first_compiled(tmp_path):
 
 @pytest.fixture
 def _nothing_settled():
-    compiled._cpu_options.cache_clear()
+    compiled.learner_options.cache_clear()
     yield
-    compiled._cpu_options.cache_clear()
+    compiled.learner_options.cache_clear()
 
 
 @pytest.mark.usefixtures("_nothing_settled")
 def test_a_learner_is_compiled_like_any_function_where_xla_has_no_choice(monkeypatch):
+    seen = []
+
     def refuse(function, compiler_options=None, **options):
-        if compiler_options is not None:
+        seen.append(compiler_options)
+        if compiler_options:
             raise RuntimeError("INVALID_ARGUMENT: No such compile option")
         return function
 
     monkeypatch.setattr(jax, "jit", refuse)
     assert compiled.jit_learner(lambda x, *, y: x + y, static_argnames="y")(2, y=3) == 5
+    assert seen == [{name: value} for name, value in compiled.OPTIONS.get(jax.default_backend(), {}).items()] + [{}]
+
+
+@pytest.mark.usefixtures("_nothing_settled")
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_an_option_is_left_to_the_user_who_sets_it_and_left_away_where_it_does_not_exist(backend, monkeypatch):
+    first = next(iter(compiled.OPTIONS[backend]))
+    monkeypatch.setattr(compiled, "OPTIONS", {backend: compiled.OPTIONS[backend] | {"xla_no_such_option": "1"}})
+    assert compiled.learner_options("abacus") == {}
+    assert first in compiled.learner_options(backend)
+    assert "xla_no_such_option" not in compiled.learner_options(backend)
+    compiled.learner_options.cache_clear()
+    monkeypatch.setenv("XLA_FLAGS", f"--{first}=whatever")
+    assert first not in compiled.learner_options(backend)
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="about CPUs")
@@ -60,13 +77,13 @@ def test_on_a_cpu_products_are_made_by_the_older_library():
     def lowered(options):
         return jax.jit(lambda x: x @ x, compiler_options=options).lower(jnp.ones((256, 256))).compile().as_text()
 
-    assert "ynn" not in lowered(compiled._cpu_options())
+    assert "ynn" not in lowered(compiled.learner_options("cpu"))
     seen = []
     jit = jax.jit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jax, "jit", lambda *args, **options: seen.append(options["compiler_options"]) or jit(*args, **options))
         compiled.jit_learner(lambda x: x + 1)(1.0)
-    assert seen[-1] == compiled._cpu_options()
+    assert seen[-1] == compiled.learner_options("cpu")
 
 
 def test_a_learner_is_compiled_once_and_takes_jits_options():

@@ -1,4 +1,4 @@
-"""Compiled programs: kept between starts, and on a CPU compiled with options that suit small networks."""
+"""Compiled programs: kept between starts, and learners compiled with options that suit many small networks."""
 
 import functools
 import hashlib
@@ -53,25 +53,43 @@ def _processor() -> str:
     return hashlib.sha256("\n".join(about).encode()).hexdigest()[:12]
 
 
+OPTIONS = {
+    "cpu": {"xla_cpu_experimental_ynn_fusion_type": ""},
+    "gpu": {
+        "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
+        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+    },
+}
+"""XLA's options for learners: see benchmarks/README.md.
+
+On a CPU matrix products by XLA's older library (Eigen) where this XLA has a newer one (YNNPACK). On a GPU many small kernels
+are started by one call, and side by side where none waits for another.
+"""
+
+
 def jit_learner(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """`jax.jit` for programs that are mostly matrix products of the ants' sizes. Do not call them inside other programs.
 
-    The options for a CPU are chosen at the first call.
+    XLA's options are chosen at the first call.
     """
 
     @functools.cache
     def program() -> Callable[..., Any]:
-        return jax.jit(function, compiler_options=_cpu_options() if jax.default_backend() == "cpu" else None, **options)
+        return jax.jit(function, compiler_options=learner_options(jax.default_backend()), **options)
 
     return functools.wraps(function)(lambda *arguments, **named: program()(*arguments, **named))
 
 
 @functools.cache
-def _cpu_options() -> dict[str, str] | None:
-    """Matrix products by XLA's older library (Eigen) where this XLA has a newer one (YNNPACK): see benchmarks/README.md."""
-    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
+def learner_options(backend: str) -> dict[str, str]:
+    """Those of the `OPTIONS` for a kind of device that this XLA has and the user has not set in XLA_FLAGS."""
+    own = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in OPTIONS.get(backend, {}).items() if name not in own and _exists(name, value)}
+
+
+def _exists(name: str, value: str) -> bool:
     try:
-        jax.jit(lambda: 0, compiler_options=options)()
-    except RuntimeError:  # no such option
-        return None
-    return options
+        jax.jit(lambda: 0, compiler_options={name: value})()
+    except RuntimeError:  # no such option, or no such value of it
+        return False
+    return True

@@ -77,6 +77,19 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
     assert asked_after(1.0)  # 37.5 + 1 + 24
 
 
+def test_a_checkpoint_grows_no_more_once_its_replay_is_full(monkeypatch):
+    now, training = [0.0], _at(100)
+    monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
+    deadline = stop.Deadline(1.0, training, full=400)
+    with deadline.measuring_save():
+        now[0] += 2.0
+    training.env_steps = 10_000  # four times as large, not a hundred times
+    now[0] = 52.0
+    assert not deadline()  # 52 + 8 s, all of the minute
+    now[0] = 52.1
+    assert deadline()
+
+
 def test_a_deadline_stops_where_the_longest_of_the_last_rounds_would_not_fit(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])

@@ -21,7 +21,7 @@ from hrac.folder.log import read as read_log
 from hrac.folder.progress import Display, Status
 from hrac.folder.tensorboard import TensorBoard
 from hrac.runs import join
-from hrac.training import loop, policies, state
+from hrac.training import loop, policies, replay, state
 from hrac.training.callbacks import Callback, Moment, mean_of_seeds
 from hrac.training.state import Training
 from hrac.training.stop import Deadline, StoppedError, interruptible
@@ -70,7 +70,8 @@ def train(
         rounds = 2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1
         listeners = _Listeners(callbacks, loggers)
         stack.callback(listeners.close)
-        deadline = Deadline(minutes, training, lambda: interrupted() or listeners.stop, rounds)
+        full = replay.places(training.setup)
+        deadline = Deadline(minutes, training, lambda: interrupted() or listeners.stop, rounds, full)
         fresh = not (resume and (folder / CHECKPOINT).exists())
         with deadline.measuring_save(reading=True):
             log = RunLog(folder) if fresh else RunLog(folder, state.load(training, folder / CHECKPOINT), training.env_steps)

@@ -54,23 +54,31 @@ class Deadline:
     """
 
     def __init__(
-        self, minutes: float | None, training: Steps, interrupted: Callable[[], bool] = lambda: False, rounds: int = 1
+        self,
+        minutes: float | None,
+        training: Steps,
+        interrupted: Callable[[], bool] = lambda: False,
+        rounds: int = 1,
+        full: int | None = None,
     ) -> None:
-        """The slowest of the last `rounds` rounds is the estimate for the next. They should include an evaluation."""
+        """The slowest of the last `rounds` rounds is the estimate for the next. They should include an evaluation. After
+        `full` steps, if given, a checkpoint grows no more."""
         self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
-        self._training, self._interrupted = training, interrupted
+        self._training, self._interrupted, self._full = training, interrupted, full
         self._rounds: deque[float] = deque([0.0], maxlen=rounds)
         self._round_began: float | None = None
         self._compiled = 0.0
         self._save, self._saved_at = 0.0, 1
 
     def __call__(self) -> bool:
-        """Whether to stop before another round. A checkpoint is assumed to grow in proportion to the steps."""
+        """Whether to stop before another round. A checkpoint is assumed to grow in proportion to the steps until it is full."""
         now, compiled = time.monotonic(), seconds_compiling()
         if self._round_began is not None:
             self._rounds.append(max(now - self._round_began - (compiled - self._compiled), 0.0))
         self._round_began, self._compiled = now, compiled
-        save = self._save * max(self._training.env_steps / self._saved_at, 1.0)
+        steps = self._training.env_steps
+        size = steps if self._full is None else min(steps, self._full)
+        save = self._save * max(size / self._saved_at, 1.0)
         return self._interrupted() or now + max(self._rounds) + save > self._end
 
     def poll(self) -> None:
