@@ -82,9 +82,9 @@ def jit_learner(function: Callable[..., Any], **options: Any) -> Callable[..., A
 
 @functools.cache
 def learner_options(backend: str) -> dict[str, str]:
-    """Those of the `OPTIONS` for a kind of device that this XLA has and the user has not set in XLA_FLAGS."""
+    """Those of the `OPTIONS` for this kind of device that this XLA knows and that the user's XLA_FLAGS do not set."""
     own = os.environ.get("XLA_FLAGS", "")
-    return {name: value for name, value in OPTIONS.get(backend, {}).items() if name not in own and _exists(name, value)}
+    return {name: value for name, value in OPTIONS.get(backend, {}).items() if f"--{name}=" not in own and _exists(name, value)}
 
 
 def _exists(name: str, value: str) -> bool:

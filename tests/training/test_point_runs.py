@@ -17,6 +17,7 @@ from hrac.folder import checkpoint, log
 from hrac.folder.progress import Silent
 from hrac.runs import join
 from hrac.training import stop
+from hrac.training.session import checkpoint_size
 from hrac.training.state import Training
 from hrac.worlds.base import DivergedError
 from hrac.worlds.host import copy_seeds
@@ -124,6 +125,19 @@ def test_minutes_stop_a_run_with_a_checkpoint_to_go_on_from(unbroken, tmp_path):
     assert outcome.env_steps == 400  # the random behaviour that comes first
     hrac.resume(tmp_path / "late", display=Silent())
     assert (tmp_path / "late" / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
+
+
+def test_how_large_a_checkpoint_is_is_known_before_it_is_written():
+    training = _training(adjacency__source="none")
+    size = checkpoint_size(training)
+    seen = []
+    for _ in range(50):
+        seen.append((size(), sum(array.nbytes for array in training.snapshot().values())))
+        training.round()
+    first, last = seen[0], seen[-1]
+    assert last[0] > 2 * first[0]  # it grows
+    assert seen[-1][0] == seen[-2][0]  # until the replay is full
+    np.testing.assert_allclose(*np.transpose(seen), rtol=0.1)
 
 
 @pytest.mark.parametrize("minutes", [0, -1.0, float("nan")])
@@ -265,11 +279,11 @@ def test_physics_that_breaks_down_stops_the_training_with_its_seed_and_its_check
 def test_reading_a_checkpoint_tells_a_resumed_run_how_long_the_next_may_take(tmp_path, monkeypatch):
     _train(tmp_path / "run", steps=800)
     asked = []
-    look = lambda self: asked.append((self._save, self._saved_at, self._training.env_steps))  # noqa: E731
+    look = lambda self: asked.append((self._save, self._saved_size, self._size()))  # noqa: E731
     monkeypatch.setattr(stop.Deadline, "__call__", look)
     assert hrac.resume(tmp_path / "run", steps=880, display=Silent()).finished
     assert asked[0][0] > 0
-    assert asked[0][1:] == (800, 800)
+    assert asked[0][1] == asked[0][2] > 10_000
 
 
 def test_threads_that_suited_the_machine_of_the_training_are_not_kept(tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,8 +71,7 @@ def train(
         rounds = 2 * config.training.eval_every_env_steps // config.training.round_env_steps + 1
         listeners = _Listeners(callbacks, loggers)
         stack.callback(listeners.close)
-        full = replay.places(training.setup)
-        deadline = Deadline(minutes, training, lambda: interrupted() or listeners.stop, rounds, full)
+        deadline = Deadline(minutes, checkpoint_size(training), lambda: interrupted() or listeners.stop, rounds)
         fresh = not (resume and (folder / CHECKPOINT).exists())
         with deadline.measuring_save(reading=True):
             log = RunLog(folder) if fresh else RunLog(folder, state.load(training, folder / CHECKPOINT), training.env_steps)
@@ -96,6 +96,14 @@ def train(
                 raise listeners.error
             last = {name: values for name, values in record.last.items() if name.startswith("eval/")}
             return Ended(folder, training.env_steps, training.ended, interrupted(), last)
+
+
+def checkpoint_size(training: Training) -> Callable[[], float]:
+    """How many bytes a checkpoint of a training has about: all networks, and the filled part of the replays."""
+    leaves = {name: jax.tree.leaves([getattr(part, name) for part in training.runs]) for name in ("agent", "replay")}
+    learned, stored = (sum(leaf.nbytes for leaf in leaves[name]) for name in ("agent", "replay"))
+    places = replay.places(training.setup)
+    return lambda: learned + stored * min(training.env_steps / places, 1.0)
 
 
 def _first_words(training: Training, fresh: bool) -> Iterator[str]:

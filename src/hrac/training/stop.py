@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Protocol, runtime_checkable
 
 from hrac.compiled import seconds_compiling
 from hrac.errors import HracError
@@ -39,13 +38,6 @@ def interruptible() -> Iterator["Interrupted"]:
             signal.signal(number, handler)
 
 
-@runtime_checkable
-class Steps(Protocol):
-    """A training that counts its steps."""
-
-    env_steps: int
-
-
 class Deadline:
     """Whether it is time to stop: a signal asked for it, or another round and a save would end after the given minutes.
 
@@ -56,29 +48,26 @@ class Deadline:
     def __init__(
         self,
         minutes: float | None,
-        training: Steps,
+        size: Callable[[], float],
         interrupted: Callable[[], bool] = lambda: False,
         rounds: int = 1,
-        full: int | None = None,
     ) -> None:
-        """The slowest of the last `rounds` rounds is the estimate for the next. They should include an evaluation. After
-        `full` steps, if given, a checkpoint grows no more."""
+        """`size` tells how large a checkpoint would be now. The slowest of the last `rounds` rounds is the estimate for the
+        next. They should include an evaluation."""
         self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
-        self._training, self._interrupted, self._full = training, interrupted, full
+        self._size, self._interrupted = size, interrupted
         self._rounds: deque[float] = deque([0.0], maxlen=rounds)
         self._round_began: float | None = None
         self._compiled = 0.0
-        self._save, self._saved_at = 0.0, 1
+        self._save, self._saved_size = 0.0, 1.0
 
     def __call__(self) -> bool:
-        """Whether to stop before another round. A checkpoint is assumed to grow in proportion to the steps until it is full."""
+        """Whether to stop before another round. A save is assumed to take as long for its size as the last one."""
         now, compiled = time.monotonic(), seconds_compiling()
         if self._round_began is not None:
             self._rounds.append(max(now - self._round_began - (compiled - self._compiled), 0.0))
         self._round_began, self._compiled = now, compiled
-        steps = self._training.env_steps
-        size = steps if self._full is None else min(steps, self._full)
-        save = self._save * max(size / self._saved_at, 1.0)
+        save = self._save * max(self._size() / self._saved_size, 1.0)
         return self._interrupted() or now + max(self._rounds) + save > self._end
 
     def poll(self) -> None:
@@ -92,7 +81,7 @@ class Deadline:
         start = time.monotonic()
         yield
         self._save = (time.monotonic() - start) * (WRITING_PER_READING if reading else 1.0)
-        self._saved_at = max(self._training.env_steps, 1)
+        self._saved_size = self._size()
         if self._round_began is not None:  # a save is not part of a round
             self._round_began += time.monotonic() - start
 
