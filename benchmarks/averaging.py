@@ -24,7 +24,7 @@ from hrac.agents.decide import Actors
 from hrac.api import write_config
 from hrac.config import Config, ConfigError
 from hrac.experiments import tasks
-from hrac.experiments.sweep import parse_vary
+from hrac.experiments.sweep import parse_settings
 from hrac.folder.files import POLICIES
 from hrac.folder.log import Row, RunLog
 from hrac.runs import join
@@ -205,10 +205,7 @@ def main(words: Sequence[str] | None = None) -> None:
     seeds, steps = TASKS.get(options.task, (tuple(range(100, 105)), 1_000_000))
     out = options.out or Path("runs") / f"averaging-{options.task}"
     try:
-        changes = parse_vary(options.set)
-        if several := [name for name, values in changes.items() if len(values) > 1]:
-            parser.error(f"--set {several[0]}: one value is wanted")
-        chosen = {name: values[0] for name, values in changes.items()}
+        chosen = parse_settings(options.set)
         train(config_of(options.task, options.seeds or seeds, options.steps or steps, chosen), out, lengths, options.first)
     except ConfigError as error:
         parser.error(str(error))

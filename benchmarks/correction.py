@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from improvements import TRAININGS, returns
+from improvements import TRAININGS, each_return
 from report import CHOICES, RESULTS, by_step, cell_of, percent
+
+from hrac.view.curves import title_of
 
 LONG = {
     "first": TRAININGS["first"],
@@ -55,11 +57,11 @@ def stretches(runs: Mapping[str, Path]) -> None:
 def others() -> None:
     """The other ants, to the step that all have."""
     for task, runs in OTHERS.items():
-        metric, show = ("eval/success", percent) if task == "ant-maze-sparse" else ("eval/return", returns)
-        print()
+        metric, show = ("eval/success", percent) if task == "ant-maze-sparse" else ("eval/return", each_return)
+        print(f"\n{title_of(task)}, {metric}\n")
         by_step(runs, metric, lambda step: 100_000 < step <= 500_000, show)
     print("\nAnt Gather, manager/value\n")
-    by_step(OTHERS["ant-gather"], "manager/value", lambda step: step in (250_000, 500_000), returns)
+    by_step(OTHERS["ant-gather"], "manager/value", lambda step: step in (250_000, 500_000), each_return)
 
 
 if __name__ == "__main__":

@@ -324,14 +324,14 @@ def pulls() -> None:
         )
 
 
-def returns(row: np.ndarray) -> str:
+def each_return(row: np.ndarray) -> str:
     """The mean, and each seed."""
     return f"{row.mean():.2f} ({', '.join(f'{value:.2f}' for value in row)})"
 
 
 def ants(runs: Mapping[str, Path], metric: str, until: int = 1_000_000) -> None:
     """A score by step, then how the last evaluation of each run went."""
-    show = percent if metric == "eval/success" else returns
+    show = percent if metric == "eval/success" else each_return
     by_step(runs, metric, lambda step: step <= until and step != 50_000, show)
     print()
     how_it_went({name: (folder, int(read(folder, metric).steps[-1])) for name, folder in list(runs.items())[1:]}, HOW)

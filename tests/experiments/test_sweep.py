@@ -335,7 +335,7 @@ def test_the_command_says_what_there_is(capsys):
         "2 cells in runs/sweeps/mine",
     ]
     assert cli._main(["sweep", "--set", "k=5", "eta"]) == 2
-    assert "got 'eta' (the name of the sweep comes first)" in capsys.readouterr().err
+    assert "got 'eta' (a name comes before --set)" in capsys.readouterr().err
     assert cli._main(["sweep", "--steps", "60000"]) == 2
     assert "name an experiment (grid-methods, " in capsys.readouterr().err
 

@@ -50,8 +50,8 @@ def test_nohup_is_respected():
         signal.signal(signal.SIGHUP, before)
 
 
-def _at(step):
-    return lambda: float(step)
+def _size(number):
+    return lambda: float(number)
 
 
 def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
@@ -79,7 +79,7 @@ def test_a_deadline_leaves_time_for_another_round_and_a_save(monkeypatch):
 def test_a_deadline_stops_where_the_longest_of_the_last_rounds_would_not_fit(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
-    deadline, answers = stop.Deadline(1.0, _at(1), rounds=4), []
+    deadline, answers = stop.Deadline(1.0, _size(1), rounds=4), []
     for seconds in (0.0, 20.0, 10.0, 9.9, 0.2):
         now[0] += seconds
         answers.append(deadline())
@@ -90,7 +90,7 @@ def test_what_was_compiled_in_a_round_is_not_expected_again(monkeypatch):
     now, compiled = [0.0], [5.0]
     monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(stop, "seconds_compiling", lambda: compiled[0])
-    deadline, answers = stop.Deadline(1.0, _at(1), rounds=4), []
+    deadline, answers = stop.Deadline(1.0, _size(1), rounds=4), []
     for seconds, compiling in ((0.0, 0.0), (35.0, 33.0), (20.0, 0.0), (4.0, 0.0)):
         now[0], compiled[0] = now[0] + seconds, compiled[0] + compiling
         answers.append(deadline())
@@ -98,19 +98,19 @@ def test_what_was_compiled_in_a_round_is_not_expected_again(monkeypatch):
 
 
 def test_without_minutes_only_an_interruption_stops():
-    assert not stop.Deadline(None, _at(10**9))()
-    asked = stop.Deadline(None, _at(0), lambda: True)
+    assert not stop.Deadline(None, _size(10**9))()
+    asked = stop.Deadline(None, _size(0), lambda: True)
     assert asked()
     with pytest.raises(stop.StoppedError):
         asked.poll()
-    stop.Deadline(None, _at(0), lambda: False).poll()
+    stop.Deadline(None, _size(0), lambda: False).poll()
 
 
 @pytest.mark.parametrize(("reading", "too_late"), [(8.0, False), (9.0, True)])
 def test_writing_a_checkpoint_may_take_six_times_as_long_as_reading_it(reading, too_late, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(stop.time, "monotonic", lambda: now[0])
-    resumed = stop.Deadline(1.0, _at(1_000))
+    resumed = stop.Deadline(1.0, _size(1_000))
     with resumed.measuring_save(reading=True):
         now[0] += reading  # 8 + 48 s, or 9 + 54
     assert resumed() is too_late

@@ -100,7 +100,7 @@ def bench(arguments: Sequence[str]) -> int:
 
 def _bench_lines(options: BenchOptions) -> Iterator[str]:
     from hrac.experiments import bench, references, tasks
-    from hrac.experiments.sweep import parse_vary
+    from hrac.experiments.sweep import parse_settings
 
     given = {
         "seeds": configs.seed_range(options.seeds),
@@ -110,10 +110,9 @@ def _bench_lines(options: BenchOptions) -> Iterator[str]:
     }
     given |= {f"env.{name}": value for name, value in dataclasses.asdict(options.env).items()}
     changes = {name: value for name, value in given.items() if value is not None}
-    for name, values in parse_vary([text for texts in options.set for text in texts]).items():
-        if len(values) > 1:
-            raise ConfigError(f"--set {name}: one value is measured at a time, got {len(values)}")
-        changes[name] = values[0]
+    chosen = parse_settings([text for texts in options.set for text in texts])
+    if twice := [name for name in chosen if name in changes]:
+        raise ConfigError(f"{twice[0]}: given twice, by --set and by an option of its own")
     references.trust(options.task)
-    config = configs.replace(tasks.config_for(options.task, options.method), changes)
+    config = configs.replace(tasks.config_for(options.task, options.method), changes | chosen)
     return bench.training(tasks.resolve(config), options.rounds)

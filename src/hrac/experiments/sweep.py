@@ -189,13 +189,27 @@ def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals:
-            raise ConfigError(f"--set wants FIELD=VALUE or FIELD=VALUE,VALUE, got {text!r} (the name of the sweep comes first)")
+            raise ConfigError(f"--set wants FIELD=VALUE or FIELD=VALUE,VALUE, got {text!r} (a name comes before --set)")
+        if name in ("task", "method"):
+            raise ConfigError(f"--set {name}: a {name} is chosen by its own argument")
         if name in vary:
             raise ConfigError(f"--set names {name} twice: give all its values at once, as in {name}=1,2")
         vary[name] = _values(values)
         if not vary[name]:
             raise ConfigError(f"--set {name}: no value after the =")
     return vary
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Settings with one value each, from texts like `manager.eta=1`; raises `ConfigError`.
+
+    >>> parse_settings(["manager.eta=1", "manager.hidden=[16,16]"])
+    {'manager.eta': 1, 'manager.hidden': [16, 16]}
+    """
+    vary = parse_vary(texts)
+    if several := [name for name, values in vary.items() if len(values) > 1]:
+        raise ConfigError(f"--set {several[0]}: one value is wanted, got {len(vary[several[0]])}")
+    return {name: values[0] for name, values in vary.items()}
 
 
 def _values(text: str) -> list[Any]:
